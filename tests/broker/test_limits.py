@@ -10,7 +10,7 @@ from mqlab.broker import limits
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 
-from .server.talking import Raw, in_loop
+from .server.raw_client import Raw, in_loop
 
 HERE = Path(__file__).parent
 NAMES = [name for name in vars(limits) if name.isupper()]

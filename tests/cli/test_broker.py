@@ -9,7 +9,7 @@ import pytest
 from mqlab.client import connect
 
 from .command import PROGRAM, Background, here
-from .serving import broker_process
+from .running_broker import broker_process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

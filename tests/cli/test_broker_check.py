@@ -8,7 +8,7 @@ import pytest
 from mqlab.client import connect
 
 from .command import document, here
-from .serving import broker_process
+from .running_broker import broker_process
 
 
 @pytest.fixture(scope="module")

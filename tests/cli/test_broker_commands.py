@@ -12,7 +12,7 @@ from mqlab.cli.broker.common import connection as admin_connection
 from mqlab.client import Connection, connect
 
 from .command import document, here
-from .serving import TerminalCommand, broker_process
+from .running_broker import TerminalCommand, broker_process
 
 
 @pytest.fixture(scope="module")

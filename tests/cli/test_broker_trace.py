@@ -12,7 +12,7 @@ from mqlab.broker.server.trace.records import SCHEMA
 from mqlab.client import RefusedError, connect
 
 from .command import PROGRAM, Background, document, here, mqlab
-from .serving import broker_process
+from .running_broker import broker_process
 
 
 @pytest.fixture(scope="module")

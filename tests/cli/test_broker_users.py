@@ -9,7 +9,7 @@ from mqlab.broker.security.users import Users
 from mqlab.client import connect
 
 from .command import PROGRAM, document, environment, here
-from .serving import TerminalCommand, broker_process
+from .running_broker import TerminalCommand, broker_process
 
 SECRET, OTHER = "correct horse", "battery staple"
 

@@ -8,7 +8,7 @@ from textwrap import dedent
 from mqlab.study import load_study
 
 from .command import document, here, mqlab
-from .serving import broker_process
+from .running_broker import broker_process
 
 PAGES = Path(__file__).parents[2] / "docs" / "howto"
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import local
+from broker.server.raw_client import local
 
 from .broker_helpers import WAYS, Served, chosen, serving
 

@@ -1,6 +1,6 @@
 """Fills a queue with messages, and counts those that are left."""
 
-from broker.server.talking import client
+from broker.server.raw_client import client
 from features.receiving import numbers
 from mqlab.client import aio
 from mqlab.wire.address import Address

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop, local, seen
+from broker.server.raw_client import client, in_loop, local, seen
 from mqlab.client import aio
 from mqlab.client.errors import RefusedError
 from mqlab.wire.native.bodies import encode

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError
 from mqlab.wire.native.bodies import encode

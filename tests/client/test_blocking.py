@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import local, seen
+from broker.server.raw_client import local, seen
 from client.broker_helpers import Served, serving
 from mqlab.client import connect
 from mqlab.wire.native.bodies import encode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import local
+from broker.server.raw_client import local
 from mqlab.client import ClosedError, MessagingError, connect
 
 from .broker_helpers import Served, serving

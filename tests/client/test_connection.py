@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Consumer
 from mqlab.wire.native import frames as native

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.server.talking import client, in_loop, local, seen
+from broker.server.raw_client import client, in_loop, local, seen
 from client.broker_helpers import running
 from client.queue_helpers import filled
 from features.receiving import assert_no_messages, numbers, receive

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from broker.server.talking import in_loop, local
+from broker.server.raw_client import in_loop, local
 from mqlab.broker.server import startup
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.server.talking import seen
+from broker.server.raw_client import seen
 from mqlab.client import Connection, Message, MessagingError, connect
 from mqlab.client.consumer import Acknowledge
 from mqlab.wire.native.bodies import encode

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import pytest
 import uvloop
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from features.broker_process import BrokerProcess
 from features.receiving import assert_no_messages, numbers
 from mqlab.broker.server.startup import running

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop, local, seen
+from broker.server.raw_client import client, in_loop, local, seen
 from features.receiving import assert_no_messages, numbers, receive
 from mqlab.broker.server.startup import running
 from mqlab.client import RefusedError, aio, connect

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from features.receiving import assert_no_messages, numbers
 from mqlab.client import MessagingError, RefusedError, aio, connect
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.server.talking import in_loop, local, seen
+from broker.server.raw_client import in_loop, local, seen
 from features.receiving import numbers, receive
 from mqlab.client.consumer import Acknowledge
 

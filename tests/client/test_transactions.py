@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.server.talking import seen
+from broker.server.raw_client import seen
 from mqlab.client import RefusedError, connect
 from mqlab.wire.native.bodies import encode
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker.server.talking import Raw, client, in_loop, local
+from broker.server.raw_client import Raw, client, in_loop, local
 from client.broker_helpers import serving
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.server.startup import running

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import client, in_loop, local, seen
+from broker.server.raw_client import client, in_loop, local, seen
 from mqlab.broker.server.startup import running
 from mqlab.client import aio
 from mqlab.client.consumer import Acknowledge

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from client.broker_helpers import serving
 from mqlab.broker.core.dispatch import correlation_index
 from mqlab.broker.core.model.messages import Span

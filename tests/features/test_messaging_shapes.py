@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.config import settings_from
 from mqlab.broker.policy import Policies, Policy, PolicyRule

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import KIB, MIB
 from mqlab.client import aio

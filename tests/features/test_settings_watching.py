@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import client, in_loop
+from broker.server.raw_client import client, in_loop
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.server.inprocess.local_broker import LocalBroker

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from broker.server.talking import in_loop, local
-from broker.server.trace.watching import named, operations, recorded
+from broker.server.raw_client import in_loop, local
+from broker.server.trace.traced_clients import named, operations, recorded
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace.reader import ActivityTraceReader
 from mqlab.broker.server.trace.stanzas import Stanza, write_stanzas

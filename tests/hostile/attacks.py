@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from broker.server.stomp.serving import frame as stomp_frame
+from broker.server.stomp.stomp_clients import frame as stomp_frame
 from mqlab.broker import limits
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode

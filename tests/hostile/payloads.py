@@ -2,9 +2,9 @@
 
 import random
 
-from broker.server.stomp.serving import frame as stomp_frame
+from broker.server.stomp.stomp_clients import frame as stomp_frame
 from broker.server.stomp.test_fuzz import Sayings
-from broker.server.websocket.talking import request
+from broker.server.websocket.websocket_client import request
 from mqlab.broker import limits
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind

@@ -17,8 +17,8 @@ from mqlab.broker.server.startup import running
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .access_world import DENIED, USERS, World, ask, logged_in, open_link, until, world
-from .talking import Raw, in_loop, local
+from .access_users import DENIED, USERS, World, ask, logged_in, open_link, until, world
+from .raw_client import Raw, in_loop, local
 
 NOBODY = frozenset[str]()
 EVERYBODY = frozenset(USERS)

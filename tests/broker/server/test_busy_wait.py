@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker.server import busy_wait
 from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.startup import running

@@ -11,7 +11,7 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.client import aio, headers
 
-from .talking import client, in_loop, local
+from .raw_client import client, in_loop, local
 
 HOUR = 3600.0
 # What must come, comes within this.

@@ -8,7 +8,7 @@ from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw, client, in_loop, local, seen
+from .raw_client import Raw, client, in_loop, local, seen
 
 
 @in_loop

@@ -16,7 +16,7 @@ from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .talking import Raw, in_loop, local, traced
+from .raw_client import Raw, in_loop, local, traced
 
 HELLO = native.frame(Kind.HELLO, {"version": native.VERSION})
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:here\nheart-beat:5000,5000\n\n\0"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from broker.server.talking import in_loop, local
+from broker.server.raw_client import in_loop, local
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.native.connection import NativeServerConnection

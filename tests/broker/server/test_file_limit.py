@@ -12,7 +12,7 @@ from pathlib import Path
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 
-from .talking import in_loop
+from .raw_client import in_loop
 
 # Python, uvloop, the lock, the journal, the socket that listens: about 20 of them are in use before anybody comes.
 DESCRIPTORS = 40

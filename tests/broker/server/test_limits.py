@@ -10,7 +10,7 @@ from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw, in_loop, local
+from .raw_client import Raw, in_loop, local
 
 CLIENTS_KINDS = {
     Kind.HELLO, Kind.CLOSE, Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER, Kind.SEND, Kind.ACKNOWLEDGE,

@@ -19,8 +19,8 @@ from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 
-from .access_world import until
-from .talking import Raw, in_loop, local
+from .access_users import until
+from .raw_client import Raw, in_loop, local
 
 
 def with_tls(folder: Path, **validity: Any) -> tuple[Settings, ssl.SSLContext]:

@@ -16,7 +16,7 @@ from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .talking import Raw, in_loop, local
+from .raw_client import Raw, in_loop, local
 
 ANN, BOB = "ann's own password", "bob's own password"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli import serving
-from cli.serving import broker_process
+from cli import running_broker
+from cli.running_broker import broker_process
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
@@ -22,7 +22,7 @@ from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw, in_loop
+from .raw_client import Raw, in_loop
 
 RIGHT, WRONG = "correct-horse-battery", "wrong-horse-battery"
 # What a line looks like, and what somebody would like to be taken for one.
@@ -127,7 +127,7 @@ async def an_honest_one(address: Address) -> None:
 def test_nobody_can_forge_a_line_and_no_password_appears(
     tmp_path: Path, users: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "PROGRAM", (sys.executable, "-c", WITH_ALL_LINES))
+    monkeypatch.setattr(running_broker, "PROGRAM", (sys.executable, "-c", WITH_ALL_LINES))
     data, trace = tmp_path / "data", tmp_path / "trace"
     heard: list[str] = []
 

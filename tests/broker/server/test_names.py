@@ -8,7 +8,7 @@ from mqlab.broker.server.startup import running
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw, in_loop, local
+from .raw_client import Raw, in_loop, local
 
 ODD = [
     "../../escape", "/etc/passwd", "a" * 255, "ä" * 127, "CON", "a\\b", "~root", "%00", "queue:nested", ".", "orders",

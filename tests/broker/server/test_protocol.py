@@ -16,7 +16,7 @@ from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import encode_single
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw, client, in_loop, local, seen
+from .raw_client import Raw, client, in_loop, local, seen
 
 CLIENTS_KINDS = {
     Kind.HELLO, Kind.CLOSE, Kind.OPEN_SESSION, Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER, Kind.SEND, Kind.ACKNOWLEDGE,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.access_world import ask, logged_in, open_link, world
-from broker.server.talking import Raw, in_loop, local
+from broker.server.access_users import ask, logged_in, open_link, world
+from broker.server.raw_client import Raw, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.server import refusal_log
 from mqlab.broker.server.refusal_log import LimitedLog, RefusalLog

@@ -11,7 +11,7 @@ from mqlab.broker.server.startup import running
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .talking import Raw, client, in_loop, local
+from .raw_client import Raw, client, in_loop, local
 
 ASKED = 40_000
 # What a connection's socket may have to write: the mark at which it says so, and the answers of a turn.

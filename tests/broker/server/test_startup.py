@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import Raw, client, in_loop, local
+from broker.server.raw_client import Raw, client, in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.broker.store.files.layer import Files

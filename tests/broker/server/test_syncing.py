@@ -12,7 +12,7 @@ from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.group_commit import SyncSchedule
 from mqlab.client.errors import MessagingError
 
-from .talking import client, in_loop, local
+from .raw_client import client, in_loop, local
 
 
 async def where(broker: Broker, *, quick: bool) -> str:

@@ -17,8 +17,8 @@ from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .stomp.serving import frame
-from .talking import Raw, in_loop, local
+from .raw_client import Raw, in_loop, local
+from .stomp.stomp_clients import frame
 
 SECOND_NS = 1_000_000_000
 

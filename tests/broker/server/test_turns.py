@@ -23,8 +23,8 @@ from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .stomp.serving import frame
-from .talking import Raw, in_loop, local
+from .raw_client import Raw, in_loop, local
+from .stomp.stomp_clients import frame
 
 DEEP = 10_000
 LONGEST_MS = 50

@@ -10,8 +10,8 @@ from mqlab.client.errors import MessagingError
 from mqlab.wire.address import Address
 from mqlab.wire.native.frames import Flag, Kind
 
-from .access_world import ask, logged_in, open_link, write_users
-from .talking import Raw, in_loop, local
+from .access_users import ask, logged_in, open_link, write_users
+from .raw_client import Raw, in_loop, local
 
 
 async def subscribe(raw: Raw, link: int = 9) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import uvloop
 
-from broker.server.talking import client, in_loop
+from broker.server.raw_client import client, in_loop
 from features.receiving import numbers, receive
 from mqlab.broker import limits
 from mqlab.broker.server.inprocess.local_broker import LocalBroker

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from broker.server.talking import client, in_loop
+from broker.server.raw_client import client, in_loop
 from client.inprocess.test_bindings import HERE, here
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.client import aio

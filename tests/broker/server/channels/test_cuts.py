@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.broker.core.durability.checkpoint import all_spans
 from mqlab.broker.core.model.messages import Span
 from mqlab.client import aio

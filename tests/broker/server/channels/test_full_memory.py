@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode

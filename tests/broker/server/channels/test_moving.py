@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.client.headers import Int
 from mqlab.wire.native.bodies import encode

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.broker import limits
 from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.broker.security import passwords

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import trustme
 
-from broker.server.talking import in_loop
+from broker.server.raw_client import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights

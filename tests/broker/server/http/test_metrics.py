@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http import server
 from mqlab.broker.server.http.metrics import MetricsEndpoint, start_metrics

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from broker.server.talking import Raw, client, in_loop, local
+from broker.server.raw_client import Raw, client, in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.client.headers import MessageEncoder, ProducerDefaults
 from mqlab.wire.native import frames as native

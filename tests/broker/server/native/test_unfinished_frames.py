@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from broker.server.stomp.serving import frame as stomp_frame
-from broker.server.talking import Raw, in_loop, local
+from broker.server.raw_client import Raw, in_loop, local
+from broker.server.stomp.stomp_clients import frame as stomp_frame
 from mqlab.broker import limits
 from mqlab.broker.server.native.unfinished_frames import UnfinishedFrames
 from mqlab.broker.server.startup import running

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .serving import Process, broker
+from .stomp_clients import Process, broker
 
 _numbers = count(1)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.access_world import DENIED, PASSWORD, USERS, open_link, world
-from broker.server.talking import in_loop, opened
+from broker.server.access_users import DENIED, PASSWORD, USERS, open_link, world
+from broker.server.raw_client import in_loop, opened
 from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, STOMP
 from mqlab.wire.address import Address
 from mqlab.wire.native.frames import Kind

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from .serving import Client, Process, Raw, broker, frame
+from .stomp_clients import Client, Process, Raw, broker, frame
 
 
 @pytest.mark.parametrize("selector", [None, "colour = 'red'"])

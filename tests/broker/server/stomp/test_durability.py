@@ -13,7 +13,7 @@ from mqlab.broker.server.trace.reader import read_trace
 from mqlab.client import Int, aio, connect
 from mqlab.wire.native.bodies import encode
 
-from .serving import Client, Process, Raw, broker, frame
+from .stomp_clients import Client, Process, Raw, broker, frame
 
 
 def test_what_was_confirmed_survives_kill_9(data: str) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import client, in_loop, local, traced
+from broker.server.raw_client import client, in_loop, local, traced
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 
-from .serving import frame
+from .stomp_clients import frame
 
 
 @pytest.fixture(autouse=True)

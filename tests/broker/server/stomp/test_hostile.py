@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.broker import limits
 
-from .serving import BINARY_WEBSOCKET, VERSIONS, Client, Process, Raw, broker, frame
+from .stomp_clients import BINARY_WEBSOCKET, VERSIONS, Client, Process, Raw, broker, frame
 
 MIB = 1024 * 1024
 

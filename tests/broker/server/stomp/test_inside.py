@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from broker.server.talking import in_loop, local
+from broker.server.raw_client import in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.core.broker import Core
 from mqlab.broker.server.startup import running
 from mqlab.wire.address import Address
 
-from .serving import frame
+from .stomp_clients import frame
 
 
 class Peer:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .serving import Process, Raw
+from .stomp_clients import Process, Raw
 
 CONNECT = b"CONNECT\nhost:127.0.0.1\nheart-beat:0,0\naccept-version:1.0,1.1,1.2\n\n\0"
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.server.talking import in_loop, local
+from broker.server.raw_client import in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.wire.address import Address
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 from mqlab.wire.stomp.frames import StompFrame
 
-from .serving import frame
+from .stomp_clients import frame
 
 SEED = 13
 RANDOM_SEQUENCES = 300

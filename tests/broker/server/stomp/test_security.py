@@ -11,7 +11,7 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import RIGHTS, Rights
 from mqlab.broker.security.users import Users
 
-from .serving import VERSIONS, WEBSOCKET, Client, Process, Raw, broker
+from .stomp_clients import VERSIONS, WEBSOCKET, Client, Process, Raw, broker
 
 PASSWORD = "ann's own password"
 

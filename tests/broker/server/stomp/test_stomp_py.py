@@ -8,7 +8,7 @@ import stomp
 
 from mqlab.client import connect
 
-from .serving import BINARY_WEBSOCKET, CLASSES, VERSIONS, WEBSOCKET, Client, Process
+from .stomp_clients import BINARY_WEBSOCKET, CLASSES, VERSIONS, WEBSOCKET, Client, Process
 
 EACH = (*VERSIONS, WEBSOCKET)
 SINCE_1_1 = ("1.1", "1.2", WEBSOCKET)

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp import heartbeats
 from mqlab.wire.address import Address
 
-from .serving import frame
+from .stomp_clients import frame
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.server.talking import Raw, client, in_loop, local
-from broker.server.trace.watching import named, recorded
+from broker.server.raw_client import Raw, client, in_loop, local
+from broker.server.trace.traced_clients import named, recorded
 from mqlab.broker.security.rights import Rights, User
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection

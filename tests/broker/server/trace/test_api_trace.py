@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.server.talking import Raw, client, in_loop, local
-from broker.server.trace.watching import named
+from broker.server.raw_client import Raw, client, in_loop, local
+from broker.server.trace.traced_clients import named
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace import api_trace
 from mqlab.broker.server.trace.api_trace import COLUMNS

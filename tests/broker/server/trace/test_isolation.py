@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from broker.server import talking
-from broker.server.stomp.serving import frame as stomp_frame
+from broker.server import raw_client
+from broker.server.raw_client import Raw, in_loop, local, traced
+from broker.server.stomp.stomp_clients import frame as stomp_frame
 from broker.server.stomp.test_fuzz import Sayings, Socket
-from broker.server.talking import Raw, in_loop, local, traced
-from broker.server.trace.watching import one_of, recorded
+from broker.server.trace.traced_clients import one_of, recorded
 from hostile.frames import MESSAGES, OPENING, absurd, sensible
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
@@ -191,7 +191,7 @@ async def test_an_error_inside_an_observer_is_counted_and_logged_and_nothing_els
             raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=number, amount=1))
         broker.activity.flush()
         assert broker.activity.status()["errors"] == broker.observer_errors.count > 0
-        talking.opened.remove(raw)
+        raw_client.opened.remove(raw)
         await raw.close()
         while broker.connections:
             await asyncio.sleep(0)

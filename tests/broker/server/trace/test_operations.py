@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker.server.talking import Raw, in_loop, local
-from broker.server.trace.watching import named, one_of, operations, recorded
+from broker.server.raw_client import Raw, in_loop, local
+from broker.server.trace.traced_clients import named, one_of, operations, recorded
 from mqlab.broker.server.startup import running
 from mqlab.client.errors import RefusedError
 from mqlab.wire.native import frames as native

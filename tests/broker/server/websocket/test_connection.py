@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, CloseConnection, Ping, Pong, Request
 
-from broker.server.stomp.serving import frame
+from broker.server.raw_client import client, in_loop, local
+from broker.server.stomp.stomp_clients import frame
 from broker.server.stomp.test_fuzz import Socket
-from broker.server.talking import client, in_loop, local
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket import connection
@@ -21,7 +21,7 @@ from mqlab.broker.server.websocket.transport import WebSocketTransport, split_fr
 from mqlab.broker.settings import Settings
 from mqlab.wire.address import Address
 
-from .talking import CONNECT, Web
+from .websocket_client import CONNECT, Web
 
 SUBSCRIBE = frame("SUBSCRIBE", id="1", destination="/queue/q", ack="client", receipt="r")
 

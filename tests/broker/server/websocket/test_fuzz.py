@@ -8,16 +8,16 @@ import pytest
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Request, TextMessage
 
-from broker.server.stomp.serving import frame
+from broker.server.raw_client import in_loop, local, traced
+from broker.server.stomp.stomp_clients import frame
 from broker.server.stomp.test_fuzz import Sayings, Socket
-from broker.server.talking import in_loop, local, traced
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket.connection import WebSocketConnection
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 
-from .talking import Web
+from .websocket_client import Web
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from wsproto.events import BytesMessage
 
-from broker.server.stomp.serving import frame
-from broker.server.talking import in_loop, local
+from broker.server.raw_client import in_loop, local
+from broker.server.stomp.stomp_clients import frame
 from mqlab.broker import limits
 from mqlab.broker.server.startup import running
 
-from .talking import CONNECT, Web
+from .websocket_client import CONNECT, Web
 
 AROUND = [-1, 0, 1]
 

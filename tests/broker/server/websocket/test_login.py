@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.server.stomp.serving import frame
-from broker.server.talking import in_loop, local
+from broker.server.raw_client import in_loop, local
+from broker.server.stomp.stomp_clients import frame
 from mqlab.broker import limits
 from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.broker.server.startup import running
 
-from .talking import Web
+from .websocket_client import Web
 
 PASSWORD = "ann's own password"
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.server.talking import client, in_loop, local
+from broker.server.raw_client import client, in_loop, local
 from mqlab.broker import limits
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.websocket.handshake import HandshakeRefusedError, WebSocketHandshake, allows
 
-from .talking import UPGRADE, Web, asked, request
+from .websocket_client import UPGRADE, Web, asked, request
 
 # What a browser puts into Sec-WebSocket-Accept for KEY, from the standard.
 ACCEPT = b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="

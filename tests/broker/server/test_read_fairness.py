@@ -1,4 +1,4 @@
-"""Somebody who sends more than can be handled: others are heard meanwhile."""
+"""A connection that has used up its read budget yields to the others."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ from mqlab.broker.server.startup import running
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw, in_loop, local
+from .raw_client import Raw, in_loop, local
 
 BODY = b"x" * 12
 # About a read of the broker.
@@ -20,8 +20,8 @@ def _frames(first: int, count: int) -> bytes:
     return b"".join(native.header(Kind.SEND, flags=Flag.SINGLE, first=number, **about) + BODY for number in numbers)
 
 
-def _as_much_as_it_takes(raw: Raw) -> int:
-    """Fills the way to the broker, which cannot run meanwhile. Returns the bytes."""
+def _fill_socket(raw: Raw) -> int:
+    """Send until the socket is full, while the broker cannot run. Return the bytes sent."""
     sent, plain = 0, socket.socket(fileno=raw.writer.get_extra_info("socket").fileno())
     try:
         data = _frames(1, 200_000)
@@ -35,17 +35,17 @@ def _as_much_as_it_takes(raw: Raw) -> int:
 
 
 @in_loop
-async def test_others_are_heard_before_all_that_one_has_sent() -> None:
+async def test_the_broker_answers_others_before_it_has_read_all_of_one_connection() -> None:
     async with running(local()) as (broker, (address,)):
         raw, other = await Raw.connect(address), await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        sent = _as_much_as_it_takes(raw)
+        sent = _fill_socket(raw)
         other.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
         await other.hear_until(Kind.ANSWER)
         queue, size = broker.core.destinations.queues["q"], native.HEADER_SIZE + len(BODY)
         assert sent > 5 * READ
         assert queue.counters.put * size < 4 * READ
-        # And he goes on by himself.
+        # The broker reads the rest without another event.
         while queue.counters.put < sent // size:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A client of WebSocket that says whatever a test wants to say, to a broker in the test's own event loop."""
+"""A WebSocket client that sends any frames, to a broker in the event loop of the test."""
 
 import asyncio
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Event, Ping, Pong, Request, TextMessage
 
-from broker.server.stomp.serving import frame
-from broker.server.talking import opened
+from broker.server.raw_client import opened
+from broker.server.stomp.stomp_clients import frame
 from mqlab.wire.address import Address
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="

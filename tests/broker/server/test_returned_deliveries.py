@@ -1,15 +1,15 @@
-"""Deliveries that a client gives back go to others, as if they had never left."""
+"""Deliveries that a client returns go to other consumers, as if they had never been delivered."""
 
 from mqlab.broker.server.startup import running
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
 
-from .talking import Raw, client, in_loop, local, seen
+from .raw_client import Raw, client, in_loop, local, seen
 
 
 @in_loop
-async def test_just_these_deliveries_come_to_others_unmarked_and_in_order() -> None:
+async def test_only_returned_deliveries_go_to_others_unmarked_and_in_order() -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()
@@ -22,7 +22,7 @@ async def test_just_these_deliveries_come_to_others_unmarked_and_in_order() -> N
         connection = await client(address)
         consumer = await (await connection.session()).consumer("queue:q")
         assert [seen(await consumer.receive(timeout=240)) for _ in range(3)] == [(b"%d" % n, False) for n in (1, 2, 4)]
-        # The others are still the first one's, which can be done with them.
+        # The first consumer still holds the others, and acknowledges them.
         raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=6))
         await consumer.close()
         raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
@@ -30,7 +30,7 @@ async def test_just_these_deliveries_come_to_others_unmarked_and_in_order() -> N
 
 
 @in_loop
-async def test_what_a_client_does_not_have_it_cannot_give_back() -> None:
+async def test_a_client_cannot_return_deliveries_that_it_does_not_hold() -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()

@@ -1,4 +1,4 @@
-"""A broker with users who have one right each, and what belongs to another user."""
+"""A broker whose users have one right each, and objects that belong to another user."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
-from .talking import Raw
+from .raw_client import Raw
 
 # Each has the right of the same name on everything below `shop`; nobody has none, all has every right on everything.
 USERS = ("nobody", *RIGHTS, "all")

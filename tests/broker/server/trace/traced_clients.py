@@ -1,8 +1,8 @@
-"""Clients with names, and what the trace has of them."""
+"""Clients with application names, and the trace records of each."""
 
 from typing import Any
 
-from broker.server import talking
+from broker.server import raw_client
 from mqlab.broker.server.trace.reader import read_trace
 from mqlab.client import aio
 from mqlab.wire.address import Address
@@ -13,7 +13,7 @@ Record = dict[str, Any]
 async def named(address: Address, application: str) -> aio.Connection:
     """A connection of that application, closed with the test."""
     connection = await aio.connect(str(address), application=application)
-    talking.opened.append(connection)
+    raw_client.opened.append(connection)
     return connection
 
 

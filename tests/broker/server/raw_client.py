@@ -1,4 +1,4 @@
-"""A real broker in the test's own event loop, and a client that says whatever a test wants to say."""
+"""A broker in the event loop of the test, and a client that sends any frames."""
 
 import asyncio
 import functools

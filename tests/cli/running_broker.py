@@ -1,4 +1,4 @@
-"""A broker in a process of its own, and `mqlab` with a terminal as stdin."""
+"""A broker process, and `mqlab` with a terminal as its standard input."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A real broker process, and clients of it: stomp.py, and a socket that says whatever a test wants to say."""
+"""A broker process and its clients: stomp.py, and a socket that sends any bytes."""
 
 import queue
 import socket
