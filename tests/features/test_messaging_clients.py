@@ -73,11 +73,11 @@ def test_native_api_other_clients_c_com_soap() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_consumer("queue:second")
-        delivered = await raw.hear_until(Kind.DELIVER)
+        delivered = await raw.read_until(Kind.DELIVER)
         assert bytes(delivered.payload).endswith(b"asyncio")
         await raw.open_producer("queue:third")
         raw.send(b"frames", flags=Flag.CONFIRM)
-        await raw.hear_until(Kind.CONFIRM)
+        await raw.read_until(Kind.CONFIRM)
 
     with serving(local()) as served, connect(served.address) as connection:
         session = connection.session()

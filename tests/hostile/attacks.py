@@ -38,7 +38,7 @@ class Peer:
         self.reader, self.writer = reader, writer
         self._stomp_over_websocket = False
 
-    async def say(self, *pieces: bytes) -> None:
+    async def write(self, *pieces: bytes) -> None:
         """Waits no longer for a broker that does not read than it takes to be a nuisance."""
         for piece in pieces:
             if self.writer.is_closing():
@@ -47,11 +47,11 @@ class Peer:
         async with asyncio.timeout(0.5):
             await self.writer.drain()
 
-    async def hear(self, seconds: float = 0.5) -> bytes:
+    async def read(self, seconds: float = 0.5) -> bytes:
         async with asyncio.timeout(seconds):
             return await self.reader.read(1 << 16)
 
-    async def hear_all(self, seconds: float) -> None:
+    async def read_all(self, seconds: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while await self.reader.read(1 << 16):
@@ -59,11 +59,11 @@ class Peer:
 
     async def speak_stomp(self, chance: random.Random, login: payloads.Login) -> None:
         if chance.random() < 0.3:
-            await self.say(payloads.websocket_request(login))
-            await self.hear()
+            await self.write(payloads.websocket_request(login))
+            await self.read()
             self._stomp_over_websocket = True
-        await self.say(payloads.stomp_connect(login))
-        await self.hear(5)
+        await self.write(payloads.stomp_connect(login))
+        await self.read(5)
 
 
 Attack = Callable[[Victim, random.Random, Peer], Awaitable[None]]
@@ -80,8 +80,8 @@ async def connect(victim: Victim, chance: random.Random, port: int | None = None
 
 
 async def enter(victim: Victim, peer: Peer) -> None:
-    await peer.say(payloads.native_hello(victim.login))
-    await peer.hear(5)
+    await peer.write(payloads.native_hello(victim.login))
+    await peer.read(5)
 
 
 def send(link: int, first: int, body: bytes = BODY, flags: int = 0) -> bytes:
@@ -104,19 +104,19 @@ def open_link(kind: Kind, link: int, session: int = 1, room: int = 0, **said: ob
 
 async def noise(victim: Victim, chance: random.Random, peer: Peer) -> None:
     kinds = (payloads.native_before, payloads.stomp_before, payloads.websocket_before)
-    await peer.say(chance.choice(kinds)(chance, victim.login))
-    await peer.hear_all(0.2)
+    await peer.write(chance.choice(kinds)(chance, victim.login))
+    await peer.read_all(0.2)
 
 
 async def half_frames(victim: Victim, chance: random.Random, peer: Peer) -> None:
     """Begins of long frames, a byte at a time."""
     if chance.random() < 0.5:
         await enter(victim, peer)
-        await peer.say(open_session(1), native.header(Kind.ASK, length=limits.FRAME))
+        await peer.write(open_session(1), native.header(Kind.ASK, length=limits.FRAME))
     else:
-        await peer.say(native.header(Kind.HELLO, length=limits.FRAME_BEFORE_HELLO))
+        await peer.write(native.header(Kind.HELLO, length=limits.FRAME_BEFORE_HELLO))
     for _ in range(20):
-        await peer.say(b" ")
+        await peer.write(b" ")
         await asyncio.sleep(0.02)
 
 
@@ -125,7 +125,7 @@ async def silence(victim: Victim, chance: random.Random, peer: Peer) -> None:  #
     silent = [await connect(victim, chance, victim.tls_port, tls=False) for _ in range(20)]
     for one in silent:
         with suppress(OSError):
-            await one.say(chance.choice((b"", b"\x16\x03\x01", chance.randbytes(100))))
+            await one.write(chance.choice((b"", b"\x16\x03\x01", chance.randbytes(100))))
     await asyncio.sleep(chance.random() * 2)
     for one in silent:
         one.writer.transport.abort()
@@ -142,17 +142,17 @@ async def storm(victim: Victim, chance: random.Random, peer: Peer) -> None:  # n
 async def wrong_passwords(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
     wrong = {"user": chance.choice(("owner", "guest", "nobody")), "password": f"wrong {chance.random()}"}
     if chance.random() < 0.5:
-        await peer.say(payloads.native_hello(wrong))
+        await peer.write(payloads.native_hello(wrong))
     else:
-        await peer.say(payloads.stomp_connect(wrong))
-    await peer.hear_all(1)
+        await peer.write(payloads.stomp_connect(wrong))
+    await peer.read_all(1)
 
 
 async def page(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
     one = await connect(victim, chance, victim.metrics_port, tls=False)
     try:
-        await one.say(*payloads.http(chance, victim.login))
-        await one.hear_all(0.5)
+        await one.write(*payloads.http(chance, victim.login))
+        await one.read_all(0.5)
     finally:
         one.writer.transport.abort()
 
@@ -163,11 +163,11 @@ async def page(victim: Victim, chance: random.Random, peer: Peer) -> None:  # no
 async def fuzz(victim: Victim, chance: random.Random, peer: Peer) -> None:
     if chance.random() < 0.5:
         await enter(victim, peer)
-        await peer.say(*payloads.native_after(chance, victim.login))
+        await peer.write(*payloads.native_after(chance, victim.login))
     else:
         await peer.speak_stomp(chance, victim.login)
-        await peer.say(*payloads.stomp_after(chance, victim.login))
-    await peer.hear_all(0.2)
+        await peer.write(*payloads.stomp_after(chance, victim.login))
+    await peer.read_all(0.2)
 
 
 async def questions(victim: Victim, chance: random.Random, peer: Peer) -> None:
@@ -175,9 +175,9 @@ async def questions(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
     asked = [native.frame(Kind.ASK, {"ask": word, "name": QUEUES[0]}) for word in ("list", "status", "show", "trace")]
     one = b"".join(asked)
-    await peer.say(*[one] * 100)
+    await peer.write(*[one] * 100)
     await asyncio.sleep(chance.random())
-    await peer.hear_all(chance.choice((0, 0.5)))
+    await peer.read_all(chance.choice((0, 0.5)))
 
 
 async def transactions(victim: Victim, chance: random.Random, peer: Peer) -> None:
@@ -185,79 +185,79 @@ async def transactions(victim: Victim, chance: random.Random, peer: Peer) -> Non
     await enter(victim, peer)
     for session in range(1, 40):
         link = session
-        await peer.say(open_session(session, transacted=True))
-        await peer.say(open_link(Kind.OPEN_PRODUCER, link, session, destination=chance.choice(QUEUES)))
-        await peer.say(*[send(link, number + 1, BODY * 8) for number in range(20)])
+        await peer.write(open_session(session, transacted=True))
+        await peer.write(open_link(Kind.OPEN_PRODUCER, link, session, destination=chance.choice(QUEUES)))
+        await peer.write(*[send(link, number + 1, BODY * 8) for number in range(20)])
     await asyncio.sleep(chance.random())
-    await peer.hear_all(0.2)
+    await peer.read_all(0.2)
 
 
 async def receipts(victim: Victim, chance: random.Random, peer: Peer) -> None:
     """Receipts, and messages, to a client that does not read."""
     await peer.speak_stomp(chance, victim.login)
     name = f"/queue/{QUEUES[1].partition(':')[2]}"
-    await peer.say(stomp_frame("SUBSCRIBE", id="1", destination=name, ack="auto"))
-    await peer.say(*[stomp_frame("SEND", BODY, destination=name, receipt="r" * 200) for _ in range(300)])
+    await peer.write(stomp_frame("SUBSCRIBE", id="1", destination=name, ack="auto"))
+    await peer.write(*[stomp_frame("SEND", BODY, destination=name, receipt="r" * 200) for _ in range(300)])
     await asyncio.sleep(chance.random())
 
 
 async def waiting_receives(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
-    await peer.say(open_session(1), open_link(Kind.OPEN_CONSUMER, 1, destination=chance.choice(QUEUES)))
+    await peer.write(open_session(1), open_link(Kind.OPEN_CONSUMER, 1, destination=chance.choice(QUEUES)))
     for begin in range(0, 40_000, 1000):
         ids = [b"%d-%d" % (begin + number, chance.randrange(10**9)) for number in range(1000)]
-        await peer.say(b"".join(native.header(Kind.RECEIVE, link=1, length=len(one)) + one for one in ids))
+        await peer.write(b"".join(native.header(Kind.RECEIVE, link=1, length=len(one)) + one for one in ids))
     await asyncio.sleep(chance.random())
 
 
 async def temporaries(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
-    await peer.say(b"".join(native.frame(Kind.ASK, {"ask": "temporary"}, first=number) for number in range(1500)))
-    await peer.hear_all(chance.random())
+    await peer.write(b"".join(native.frame(Kind.ASK, {"ask": "temporary"}, first=number) for number in range(1500)))
+    await peer.read_all(chance.random())
 
 
 async def browsers(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
-    await peer.say(open_session(1))
+    await peer.write(open_session(1))
     name = chance.choice(QUEUES)
     for link in range(1, 300):
-        await peer.say(open_link(Kind.OPEN_CONSUMER, link, room=1000, destination=name, browse=True))
+        await peer.write(open_link(Kind.OPEN_CONSUMER, link, room=1000, destination=name, browse=True))
     await asyncio.sleep(chance.random())
-    await peer.hear_all(0.3)
+    await peer.read_all(0.3)
 
 
 async def sessions_and_links(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
-    await peer.say(b"".join(open_session(number) for number in range(1, limits.SESSIONS_A_CONNECTION + 10)))
+    await peer.write(b"".join(open_session(number) for number in range(1, limits.SESSIONS_A_CONNECTION + 10)))
     kinds = (Kind.OPEN_PRODUCER, Kind.OPEN_CONSUMER)
     for begin in range(1, limits.LINKS_A_CONNECTION + 10, 500):
         links = range(begin, begin + 500)
-        await peer.say(b"".join(open_link(chance.choice(kinds), link, destination=QUEUES[2]) for link in links))
-        await peer.hear_all(0.01)
+        await peer.write(b"".join(open_link(chance.choice(kinds), link, destination=QUEUES[2]) for link in links))
+        await peer.read_all(0.01)
 
 
 async def guesses(victim: Victim, chance: random.Random, peer: Peer) -> None:
     """The client id of somebody else, and the names of his temporary queues."""
     said = {"version": native.VERSION, "client_id": "good", "take_over": True, **victim.login}
     if victim.login and chance.random() < 0.5:
-        await peer.say(native.frame(Kind.HELLO, said))
-        await peer.hear(5)
+        await peer.write(native.frame(Kind.HELLO, said))
+        await peer.read(5)
         return
     await enter(victim, peer)
-    await peer.say(open_session(1))
+    await peer.write(open_session(1))
     names = [f"queue:temporary.{chance.choice((number, f'{number}.{number}'))}" for number in range(1, 200)]
-    await peer.say(b"".join(
+    await peer.write(b"".join(
         open_link(Kind.OPEN_CONSUMER, link, room=10, destination=name) for link, name in enumerate(names, 1)
     ))  # fmt: skip
-    await peer.hear_all(0.3)
+    await peer.read_all(0.3)
 
 
 async def slow_reader(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
     await enter(victim, peer)
     name = QUEUES[0]
-    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=name))
-    await peer.say(open_link(Kind.OPEN_CONSUMER, 2, room=1000, destination=name))
-    await peer.say(*[send(1, number + 1, BODY * 4) for number in range(20)])
+    await peer.write(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=name))
+    await peer.write(open_link(Kind.OPEN_CONSUMER, 2, room=1000, destination=name))
+    await peer.write(*[send(1, number + 1, BODY * 4) for number in range(20)])
     for _ in range(20):
         async with asyncio.timeout(0.5):
             await peer.reader.read(1)
@@ -267,16 +267,16 @@ async def slow_reader(victim: Victim, chance: random.Random, peer: Peer) -> None
 async def absurd_ranges(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
     name = chance.choice(QUEUES)
-    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=name))
-    await peer.say(open_link(Kind.OPEN_CONSUMER, 2, room=1000, destination=name))
+    await peer.write(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=name))
+    await peer.write(open_link(Kind.OPEN_CONSUMER, 2, room=1000, destination=name))
     for number in range(100):
         kind = chance.choice((Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.ROLLBACK))
         amount = chance.choice((0, 1, 1000, 2**32 - 1))
         if kind == Kind.ACKNOWLEDGE:
             amount = chance.choice((0, 1))
-        await peer.say(send(1, number + 1, b"small"))
-        await peer.say(native.header(kind, link=2, first=chance.choice(NUMBERS), amount=amount))
-    await peer.hear_all(0.2)
+        await peer.write(send(1, number + 1, b"small"))
+        await peer.write(native.header(kind, link=2, first=chance.choice(NUMBERS), amount=amount))
+    await peer.read_all(0.2)
 
 
 async def subscribing(victim: Victim, chance: random.Random, peer: Peer) -> None:
@@ -284,50 +284,50 @@ async def subscribing(victim: Victim, chance: random.Random, peer: Peer) -> None
     await peer.speak_stomp(chance, victim.login)
     name = f"/queue/{chance.choice(QUEUES).partition(':')[2]}"
     for number in range(60):
-        await peer.say(
+        await peer.write(
             stomp_frame("SUBSCRIBE", id=str(number), destination=name, ack=chance.choice(("auto", "client"))),
             stomp_frame("SEND", b"x", destination=name), stomp_frame("UNSUBSCRIBE", id=str(number)),
         )  # fmt: skip
-    await peer.say(stomp_frame("DISCONNECT", receipt="r"))
-    await peer.hear_all(0.3)
+    await peer.write(stomp_frame("DISCONNECT", receipt="r"))
+    await peer.read_all(0.3)
 
 
 async def durable(victim: Victim, chance: random.Random, peer: Peer) -> None:
     """Subscriptions that last; a guest has no right to a topic."""
     said = {"version": native.VERSION, "client_id": f"guest-{chance.randrange(5)}", "take_over": True, **victim.login}
-    await peer.say(native.frame(Kind.HELLO, said))
-    await peer.hear(5)
-    await peer.say(open_session(1))
+    await peer.write(native.frame(Kind.HELLO, said))
+    await peer.read(5)
+    await peer.write(open_session(1))
     for link in range(1, 9):
         name = f"d{link}"
         about = {"destination": "topic:guest.t", "durable": name, "selector": chance.choice(("", "a = 1"))}
-        await peer.say(open_link(Kind.OPEN_CONSUMER, link, room=1, **about))
-        await peer.say(native.header(Kind.CLOSE, link=link))
-        await peer.say(native.frame(Kind.ASK, {"ask": "unsubscribe", "name": name}, first=link))
-    await peer.hear_all(0.3)
+        await peer.write(open_link(Kind.OPEN_CONSUMER, link, room=1, **about))
+        await peer.write(native.header(Kind.CLOSE, link=link))
+        await peer.write(native.frame(Kind.ASK, {"ask": "unsubscribe", "name": name}, first=link))
+    await peer.read_all(0.3)
 
 
 async def selectors(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
-    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=QUEUES[2]))
+    await peer.write(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=QUEUES[2]))
     texts = (
         " OR ".join(f"a{number} LIKE '%_%_%x'" for number in range(150)), "(" * 2000, "a = 1 AND " * 380 + "b = 2",
         "a LIKE '" + "%_" * 1000 + "'", "NOT " * 1000 + "TRUE", "a IN (" + ", ".join(["'x'"] * 700) + ")",
     )  # fmt: skip
     for link in range(2, 40):
         text = chance.choice(texts)[: limits.SELECTOR + chance.randrange(2)]
-        await peer.say(open_link(Kind.OPEN_CONSUMER, link, room=10, destination=QUEUES[2], selector=text))
-    await peer.say(*[send(1, number + 1, b"x") for number in range(50)])
-    await peer.hear_all(0.3)
+        await peer.write(open_link(Kind.OPEN_CONSUMER, link, room=10, destination=QUEUES[2], selector=text))
+    await peer.write(*[send(1, number + 1, b"x") for number in range(50)])
+    await peer.read_all(0.3)
 
 
 async def persistent(victim: Victim, chance: random.Random, peer: Peer) -> None:
     """Confirmed messages to a queue that is full, in a burst."""
     await enter(victim, peer)
-    await peer.say(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=chance.choice(QUEUES)))
+    await peer.write(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=chance.choice(QUEUES)))
     flags = Flag.CONFIRM | Flag.PERSISTENT
-    await peer.say(*[send(1, number + 1, BODY, flags) for number in range(40)])
-    await peer.hear_all(0.3)
+    await peer.write(*[send(1, number + 1, BODY, flags) for number in range(40)])
+    await peer.read_all(0.3)
 
 
 ATTACKS: tuple[Attack, ...] = (

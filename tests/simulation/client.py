@@ -93,7 +93,7 @@ class Client:
             if part is not None:
                 part.forget()
 
-    def hear(self) -> None:
+    def handle_next(self) -> None:
         if self.inbox:
             self.inbox.popleft()()
 
@@ -210,7 +210,7 @@ class Connection:
         self._asked[number] = self._books.event
         return Answer(self, number, {})
 
-    def say(self, action: Action) -> None:
+    def schedule(self, action: Action) -> None:
         if not self.closed:
             self.client.inbox.append(action)
 
@@ -222,7 +222,7 @@ class Connection:
             raise Fault(f"{self.client.name}: a delivery to a consumer that is closed")
         self._books.tell(f"    {self.client.name} gets {first}: {numbers} ({span.delivered})")
         delivered(self._books, receiver.taker, first, numbers, span.delivered)
-        self.say(lambda: receiver.came(consumer, first, numbers))
+        self.schedule(lambda: receiver.came(consumer, first, numbers))
 
     def confirm(self, effect: Confirm) -> None:
         if self.client.sender is not None:
@@ -231,7 +231,7 @@ class Connection:
     def credit(self, effect: Credit) -> None:
         sender = self.client.sender
         if sender is not None:
-            self.say(lambda: sender.may_send(effect.producer, effect.size))
+            self.schedule(lambda: sender.may_send(effect.producer, effect.size))
 
     def opened(self, effect: Opened) -> None:
         if self.client.receiver is not None:
@@ -247,17 +247,17 @@ class Connection:
             promised(self._books, work, f"{self.client.name}: a commit")
         for deed in work.relies_on:
             promised(self._books, deed, f"{self.client.name}: a commit of what was sent before")
-        self.say(self.client.go_on)
+        self.schedule(self.client.go_on)
 
     def rolled_back(self, _effect: RolledBack) -> None:
-        self.say(self.client.go_on)
+        self.schedule(self.client.go_on)
 
     def taken_back(self, _effect: Requeued) -> None:
-        self.say(self.client.go_on)
+        self.schedule(self.client.go_on)
 
     def seen(self, _effect: BrowseEnded) -> None:
         raise AssertionError("no browser is opened here")
 
     def answer(self, effect: Answer) -> None:
         promised(self._books, self._asked.pop(effect.number), f"{self.client.name}: an answer")
-        self.say(self.client.go_on)
+        self.schedule(self.client.go_on)

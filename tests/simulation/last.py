@@ -58,7 +58,7 @@ def _taker(broker: SimulatedBroker, books: Books, chance: random.Random, place: 
 def _take_all(client: Client) -> None:
     assert client.receiver is not None
     while client.inbox:
-        client.hear()
+        client.handle_next()
     client.receiver.take_all()
 
 

@@ -86,7 +86,7 @@ class Simulation:
     def _hear(self) -> None:
         listening = [client for client in self.clients if client.inbox]
         if listening:
-            self.chance.choice(listening).hear()
+            self.chance.choice(listening).handle_next()
 
     def _wait(self) -> None:
         self.broker.let_time_pass(self.chance.choice((0.0, 0.0001, 0.0006, 0.01, 0.3)))

@@ -45,22 +45,22 @@ def write_users(path: Path) -> None:
 async def logged_in(address: Address, user: str, **said: object) -> Raw:
     raw = await Raw.connect(address, greet=False)
     hello = {"version": native.VERSION, "user": user, "password": PASSWORD, **said}
-    raw.say(native.frame(Kind.HELLO, hello))
-    assert (await raw.hear()).kind == Kind.HELLO
+    raw.write(native.frame(Kind.HELLO, hello))
+    assert (await raw.read()).kind == Kind.HELLO
     await raw.open_session()
     return raw
 
 
 async def ask(raw: Raw, question: str, **arguments: object) -> dict[str, Any]:
-    raw.say(native.frame(Kind.ASK, {"ask": question, **arguments}, session=1, first=7))
-    return (await raw.hear_until(Kind.ANSWER)).json()
+    raw.write(native.frame(Kind.ASK, {"ask": question, **arguments}, session=1, first=7))
+    return (await raw.read_until(Kind.ANSWER)).json()
 
 
 async def open_link(raw: Raw, kind: Kind, destination: str, link: int = 50, **more: object) -> str:
     """ "" if it is open, else why not."""
-    raw.say(native.frame(kind, {"destination": destination, **more}, session=1, link=link, amount=1))
+    raw.write(native.frame(kind, {"destination": destination, **more}, session=1, link=link, amount=1))
     while True:
-        frame = await raw.hear()
+        frame = await raw.read()
         if frame.link == link and frame.kind in (Kind.OPENED, Kind.ERROR):
             return "" if frame.kind == Kind.OPENED else str(frame.json()["message"])
 
@@ -99,18 +99,18 @@ async def world(folder: Path, monkeypatch: Any) -> AsyncIterator[World]:
         for number, name in enumerate(("queue:shop.orders", "queue:shop.others", "topic:shop.news"), 1):
             await ann.open_producer(name, link=number)
         assert await open_link(ann, Kind.OPEN_CONSUMER, "topic:shop.news", 9, durable="books") == ""
-        ann.say(native.header(Kind.CLOSE, link=9))
-        await ann.hear_until(Kind.CLOSED)
+        ann.write(native.header(Kind.CLOSE, link=9))
+        await ann.read_until(Kind.CLOSED)
         temporary = str((await ask(ann, "temporary"))["name"])
         await ann.open_producer(temporary, link=4)
         for link in (1, 3, 4):
             ann.send(b"private", link=link, flags=int(Flag.CONFIRM))
-            await ann.hear_until(Kind.CONFIRM)
+            await ann.read_until(Kind.CONFIRM)
         await ann.open_session(2, transacted=True)
         await ann.open_producer("queue:shop.orders", link=5, session=2)
         ann.send(b"prepared", link=5, flags=int(Flag.PERSISTENT))
-        ann.say(native.frame(Kind.ASK, {"ask": "prepare", "xid": "one"}, session=2, first=8))
-        assert "error" not in (await ann.hear_until(Kind.ANSWER)).json()
+        ann.write(native.frame(Kind.ASK, {"ask": "prepare", "xid": "one"}, session=2, first=8))
+        assert "error" not in (await ann.read_until(Kind.ANSWER)).json()
         yield World(broker, address, ann, temporary)
 
 

@@ -81,14 +81,14 @@ class Raw:
         else:
             raw = cls(*await asyncio.open_connection(address.host, address.port))
         if greet:
-            raw.say(native.frame(Kind.HELLO, {"version": native.VERSION}))
-            assert (await raw.hear()).kind == Kind.HELLO
+            raw.write(native.frame(Kind.HELLO, {"version": native.VERSION}))
+            assert (await raw.read()).kind == Kind.HELLO
         return raw
 
-    def say(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def hear(self) -> Frame:
+    async def read(self) -> Frame:
         """The next frame. Raises EOFError if the broker has ended the connection."""
         while not self._frames:
             try:
@@ -100,40 +100,40 @@ class Raw:
             self._frames += self._receiver.feed(data)
         return self._frames.pop(0)
 
-    async def hear_until(self, kind: Kind) -> Frame:
-        while (frame := await self.hear()).kind != kind:
+    async def read_until(self, kind: Kind) -> Frame:
+        while (frame := await self.read()).kind != kind:
             pass
         return frame
 
     async def is_ended(self) -> str:
         """The broker says why, and then nothing more. Returns what it says."""
-        error = await self.hear_until(Kind.ERROR)
+        error = await self.read_until(Kind.ERROR)
         assert (error.session, error.link) == (0, 0)
         try:
             while True:
-                await self.hear()
+                await self.read()
         except EOFError:
             return str(error.json()["message"])
 
     async def open_session(self, number: int = 1, *, transacted: bool = False) -> None:
-        self.say(native.frame(Kind.OPEN_SESSION, {"transacted": transacted}, session=number))
-        await self.hear_until(Kind.OPENED)
+        self.write(native.frame(Kind.OPEN_SESSION, {"transacted": transacted}, session=number))
+        await self.read_until(Kind.OPENED)
 
     async def open_producer(self, destination: str, link: int = 1, session: int = 1) -> None:
-        self.say(native.frame(Kind.OPEN_PRODUCER, {"destination": destination}, session=session, link=link))
-        await self.hear_until(Kind.CREDIT)
+        self.write(native.frame(Kind.OPEN_PRODUCER, {"destination": destination}, session=session, link=link))
+        await self.read_until(Kind.CREDIT)
 
     async def open_consumer(self, destination: str, link: int = 2, session: int = 1, room: int = 100) -> None:
         about = {"destination": destination}
-        self.say(native.frame(Kind.OPEN_CONSUMER, about, session=session, link=link, amount=room))
-        await self.hear_until(Kind.OPENED)
+        self.write(native.frame(Kind.OPEN_CONSUMER, about, session=session, link=link, amount=room))
+        await self.read_until(Kind.OPENED)
 
     def send(self, *bodies: bytes, first: int = 1, link: int = 1, flags: int = 0) -> None:
         payload = encode(bodies)
         flags |= payload.form
         size = len(payload.data)
         head = native.header(Kind.SEND, flags=flags, session=1, link=link, first=first, amount=len(bodies), length=size)
-        self.say(head + bytes(payload.data))
+        self.write(head + bytes(payload.data))
 
     async def close(self) -> None:
         self.writer.close()

@@ -182,7 +182,7 @@ def test_the_handlers_of_a_connection_are_those_of_the_table(monkeypatch: pytest
         async with running(local()) as (_, (address,)):
             raw = await Raw.connect(address)
             await raw.open_session()
-            raw.say(native.header(Kind.COMMIT, session=1))
+            raw.write(native.header(Kind.COMMIT, session=1))
             assert "is not one that a client sends" in await raw.is_ended()
 
     run()
@@ -258,13 +258,13 @@ async def test_frames_reach_nothing_of_another_connection(
 ) -> None:
     async with world(tmp_path, monkeypatch) as here:
         assert await open_link(here.ann, Kind.OPEN_CONSUMER, "queue:shop.orders", 60) == ""
-        await here.ann.hear_until(Kind.DELIVER)
+        await here.ann.read_until(Kind.DELIVER)
         before = state(here)
         raw = await logged_in(here.address, "all")
         # The numbers are those of ann's session, producer and consumer.
         link = 1 if name in ("SEND", "REQUEST") else 60
         frame = native.frame(Kind[name], {}, session=2, link=link, first=1, amount=1)
-        raw.say(frame)
+        raw.write(frame)
         assert await raw.is_ended()
         assert state(here) == before
 
@@ -318,7 +318,7 @@ async def test_a_client_id_belongs_to_its_user(tmp_path: Path, monkeypatch: pyte
         assert here.broker.core.destinations.find("subscription:read/app/books") is not None
         raw = await Raw.connect(here.address, greet=False)
         hello: dict[str, Any] = {"version": native.VERSION, "user": "ann", "password": "the same for all"}
-        raw.say(native.frame(Kind.HELLO, hello | {"client_id": "app"}))
+        raw.write(native.frame(Kind.HELLO, hello | {"client_id": "app"}))
         assert "connected already" in await raw.is_ended()
 
 

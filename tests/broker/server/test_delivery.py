@@ -19,8 +19,8 @@ async def test_what_a_lost_connection_held_goes_to_others_marked() -> None:
         await lost.open_producer("queue:q")
         await lost.open_consumer("queue:q", room=10)
         lost.send(b"one", b"two", b"three")
-        assert (await lost.hear_until(Kind.DELIVER)).amount == 3
-        lost.say(native.header(Kind.ACKNOWLEDGE, link=2, first=1))
+        assert (await lost.read_until(Kind.DELIVER)).amount == 3
+        lost.write(native.header(Kind.ACKNOWLEDGE, link=2, first=1))
         other = await (await (await client(address)).session()).consumer("queue:q")
         await lost.close()
         assert [seen(await other.receive()), seen(await other.receive())] == [(b"two", True), (b"three", True)]
@@ -33,8 +33,8 @@ async def test_a_lost_connection_rolls_its_transaction_back() -> None:
         await lost.open_session(transacted=True)
         await lost.open_producer("queue:q")
         lost.send(b"never")
-        lost.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
-        await lost.hear_until(Kind.ANSWER)
+        lost.write(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        await lost.read_until(Kind.ANSWER)
         await lost.close()
         while broker.connections:
             await asyncio.sleep(0.001)
@@ -61,7 +61,7 @@ async def test_a_connection_that_does_not_read_is_given_no_more_and_others_are_s
         # The broker reads no more of it meanwhile: a consumer that is opened now waits until its client reads.
         for link in range(2, 6):
             about = {"destination": "queue:q"}
-            deaf.say(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1_000_000))
+            deaf.write(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1_000_000))
         other = await (await (await client(address)).session()).consumer("queue:q", prefetch=10)
         assert (await other.receive()).body == b"x" * 1000
         assert [len(consumer.unacknowledged) for consumer in queue.consumers][:-1] == [given]
@@ -69,7 +69,7 @@ async def test_a_connection_that_does_not_read_is_given_no_more_and_others_are_s
         # What waited for it goes on when it reads again.
         rows = 0
         while rows < 150 * 200 - 10:
-            rows += (await deaf.hear_until(Kind.DELIVER)).amount
+            rows += (await deaf.read_until(Kind.DELIVER)).amount
 
 
 @in_loop

@@ -61,10 +61,10 @@ async def test_nor_is_one_that_had_sessions_links_and_temporary_queues(tmp_path:
             await raw.open_session()
             await raw.open_producer("queue:q")
             await raw.open_consumer("topic:t")
-            raw.say(native.frame(Kind.ASK, {"ask": "temporary"}, first=1))
-            raw.say(native.frame(Kind.ASK, {"ask": "show", "name": "queue:q"}, first=2))
+            raw.write(native.frame(Kind.ASK, {"ask": "temporary"}, first=1))
+            raw.write(native.frame(Kind.ASK, {"ask": "show", "name": "queue:q"}, first=2))
             raw.send(b"%d" % number)
-            await raw.hear_until(Kind.ANSWER)
+            await raw.read_until(Kind.ANSWER)
             raw.writer.transport.abort()
         await until_nobody_is_there(broker)
         assert left_behind() == []

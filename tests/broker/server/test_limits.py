@@ -29,9 +29,9 @@ async def test_a_stranger_has_room_for_a_greeting_and_no_more(more: int) -> None
         size = limits.FRAME_BEFORE_HELLO + more
         said = b'{"version": 1, "x": "%s"}' % (b"." * (size - 23))
         assert len(said) == size
-        raw.say(native.header(Kind.HELLO, length=size) + said)
+        raw.write(native.header(Kind.HELLO, length=size) + said)
         if more <= 0:
-            assert (await raw.hear()).kind == Kind.HELLO
+            assert (await raw.read()).kind == Kind.HELLO
         else:
             assert str(limits.FRAME_BEFORE_HELLO) in await raw.is_ended()
 
@@ -46,7 +46,7 @@ async def test_a_frame_is_bounded(more: int) -> None:
         await raw.open_producer("queue:q")
         raw.send(b"x" * (most + more), flags=Flag.CONFIRM)
         if more <= 0:
-            await raw.hear_until(Kind.CONFIRM)
+            await raw.read_until(Kind.CONFIRM)
             assert broker.core.destinations.queues["q"].size == most + more
         else:
             assert str(most) in await raw.is_ended()
@@ -60,7 +60,7 @@ async def test_the_real_limit_of_a_frame_holds_a_real_frame() -> None:
         await raw.open_session()
         await raw.open_producer("queue:q")
         raw.send(b"x" * limits.FRAME, flags=Flag.CONFIRM)
-        await raw.hear_until(Kind.CONFIRM)
+        await raw.read_until(Kind.CONFIRM)
         assert broker.core.destinations.queues["q"].size == limits.FRAME
 
 
@@ -70,7 +70,7 @@ async def test_a_silent_connection_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     async with running(local()) as (_, (address,)):
         silent, greeted = await Raw.connect(address, greet=False), await Raw.connect(address)
         slow = await Raw.connect(address, greet=False)
-        slow.say(native.frame(Kind.HELLO, {"version": 1})[:10])
+        slow.write(native.frame(Kind.HELLO, {"version": 1})[:10])
         assert "not logged in" in await silent.is_ended()
         assert "not logged in" in await slow.is_ended()
         await greeted.open_session()
@@ -112,16 +112,16 @@ async def test_sessions_and_links_of_a_connection_are_bounded(monkeypatch: pytes
         raw = await Raw.connect(address)
         await raw.open_session(1)
         await raw.open_session(2)
-        raw.say(native.frame(Kind.OPEN_SESSION, {}, session=3))
-        assert (await raw.hear_until(Kind.ERROR)).session == 3
+        raw.write(native.frame(Kind.OPEN_SESSION, {}, session=3))
+        assert (await raw.read_until(Kind.ERROR)).session == 3
         await raw.open_producer("queue:q", link=1)
         await raw.open_consumer("queue:q", link=2)
         await raw.open_producer("queue:q", link=3, session=2)
-        raw.say(native.frame(Kind.OPEN_CONSUMER, {"destination": "queue:q"}, session=2, link=4))
-        assert (await raw.hear_until(Kind.ERROR)).link == 4
+        raw.write(native.frame(Kind.OPEN_CONSUMER, {"destination": "queue:q"}, session=2, link=4))
+        assert (await raw.read_until(Kind.ERROR)).link == 4
         # What is closed makes room; the connection was not ended by any of this.
-        raw.say(native.header(Kind.CLOSE, session=1, link=1))
-        assert (await raw.hear_until(Kind.CLOSED)).link == 1
+        raw.write(native.header(Kind.CLOSE, session=1, link=1))
+        assert (await raw.read_until(Kind.CLOSED)).link == 1
         await raw.open_consumer("queue:q", link=4, session=2)
 
 
@@ -132,6 +132,6 @@ async def test_the_room_of_a_consumer_is_bounded(more: int) -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         about = {"destination": "queue:q"}
-        raw.say(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=1, amount=limits.PREFETCH + more))
-        answer = await raw.hear()
+        raw.write(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=1, amount=limits.PREFETCH + more))
+        answer = await raw.read()
         assert answer.kind == (Kind.OPENED if more <= 0 else Kind.ERROR)

@@ -52,8 +52,8 @@ def is_untouched(broker: Broker) -> bool:
 
 async def logged_in(address: Address, name: str, password: str) -> Raw:
     raw = await Raw.connect(address, greet=False)
-    raw.say(hello(user=name, password=password))
-    assert (await raw.hear()).kind == Kind.HELLO
+    raw.write(hello(user=name, password=password))
+    assert (await raw.read()).kind == Kind.HELLO
     await raw.open_session()
     return raw
 
@@ -63,7 +63,7 @@ async def logged_in(address: Address, name: str, password: str) -> Raw:
 async def test_nothing_is_done_for_who_has_not_said_who_he_is(kind: Kind, users: Path) -> None:
     async with running(local(users=users)) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(any_frame(kind) + hello(user="ann", password=ANN))
+        raw.write(any_frame(kind) + hello(user="ann", password=ANN))
         assert "HELLO" in await raw.is_ended()
         assert is_untouched(broker)
 
@@ -74,7 +74,7 @@ async def test_nothing_is_done_while_a_password_is_looked_at(kind: Kind, users: 
     """Also if it is the right one: who says more before he is let in breaks the rules."""
     async with running(local(users=users)) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(hello(user="ann", password=ANN) + any_frame(kind))
+        raw.write(hello(user="ann", password=ANN) + any_frame(kind))
         assert "HELLO" in await raw.is_ended()
         assert is_untouched(broker)
 
@@ -89,7 +89,7 @@ async def test_nothing_is_done_while_a_password_is_looked_at(kind: Kind, users: 
 async def test_the_wrong_ones_are_told_no_more_than_that(said: dict[str, object], users: Path) -> None:
     async with running(local(users=users)) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(hello(**said))
+        raw.write(hello(**said))
         assert await raw.is_ended() in ("wrong user or password", "this broker needs a user and a password")
         assert is_untouched(broker)
 
@@ -98,18 +98,18 @@ async def test_the_wrong_ones_are_told_no_more_than_that(said: dict[str, object]
 async def test_after_a_wrong_password_the_connection_is_of_no_more_use(users: Path) -> None:
     async with running(local(users=users)) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(hello(user="ann", password=BOB))
-        await raw.hear_until(Kind.ERROR)
+        raw.write(hello(user="ann", password=BOB))
+        await raw.read_until(Kind.ERROR)
         for kind in (Kind.OPEN_SESSION, Kind.HELLO):
-            raw.say(any_frame(kind))
+            raw.write(any_frame(kind))
         with pytest.raises((EOFError, OSError)):
-            await raw.hear()
+            await raw.read()
         assert is_untouched(broker)
 
 
 async def guess(address: Address, name: str) -> None:
     raw = await Raw.connect(address, greet=False)
-    raw.say(hello(user=name, password="a wrong password"))
+    raw.write(hello(user=name, password="a wrong password"))
     assert await raw.is_ended() == "wrong user or password"
 
 
@@ -182,7 +182,7 @@ async def test_the_deadline_holds_while_a_login_waits(users: Path, monkeypatch: 
     monkeypatch.setattr(limits, "HELLO_SECONDS", 0.05)
     async with running(local(users=users)) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(hello(user="ann", password=ANN)[:20])
+        raw.write(hello(user="ann", password=ANN)[:20])
         assert "not logged in" in await raw.is_ended()
         assert broker.connections == set()
 
@@ -203,17 +203,17 @@ async def test_each_right_is_asked_for(users: Path) -> None:
                 (Kind.OPEN_CONSUMER, "topic:orders.old", False),
             ]
         ):
-            bob.say(native.frame(kind, {"destination": name}, session=1, link=10 + number, amount=1))
-            answer = await bob.hear()
+            bob.write(native.frame(kind, {"destination": name}, session=1, link=10 + number, amount=1))
+            answer = await bob.read()
             assert (answer.kind, answer.link) == (Kind.OPENED if allowed else Kind.ERROR, 10 + number), name
         await ann.open_producer("queue:orders.new", link=3)
         await bob.open_producer("queue:orders.new", link=30)
         for ask in ("purge", "delete", "move"):
             said = {"ask": ask, "name": "queue:orders.old", "to": "queue:orders.new"}
-            bob.say(native.frame(Kind.ASK, said, first=1))
-            assert "no right" in (await bob.hear_until(Kind.ANSWER)).json()["error"]
-        bob.say(native.frame(Kind.ASK, {"ask": "list"}, first=2))
-        listed = (await bob.hear_until(Kind.ANSWER)).json()["destinations"]
+            bob.write(native.frame(Kind.ASK, said, first=1))
+            assert "no right" in (await bob.read_until(Kind.ANSWER)).json()["error"]
+        bob.write(native.frame(Kind.ASK, {"ask": "list"}, first=2))
+        listed = (await bob.read_until(Kind.ANSWER)).json()["destinations"]
         assert {one["name"] for one in listed} == {"queue:orders.old", "queue:orders.new"}
         assert set(broker.core.destinations.queues) == {"orders.old", "orders.new", "secret"}
 

@@ -57,7 +57,7 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def log_in(address: Address, **said: object) -> str:
     """What a greeting gets that should not be let in."""
     raw = await Raw.connect(address, greet=False)
-    raw.say(native.frame(Kind.HELLO, {"version": native.VERSION, **said}))
+    raw.write(native.frame(Kind.HELLO, {"version": native.VERSION, **said}))
     return await raw.is_ended()
 
 
@@ -88,11 +88,11 @@ async def members(address: Address) -> list[str]:
         ):
             raw = await Raw.connect(address, greet=False)
             said = {"version": native.VERSION, "user": "ann", "password": RIGHT}
-            raw.say(native.frame(Kind.HELLO, said))
-            await raw.hear_until(Kind.HELLO)
+            raw.write(native.frame(Kind.HELLO, said))
+            await raw.read_until(Kind.HELLO)
             await raw.open_session()
-            raw.say(frame)
-            raw.say(_malformed(odd))
+            raw.write(frame)
+            raw.write(_malformed(odd))
             answers.append(await all_that(raw))
     return answers
 
@@ -102,7 +102,7 @@ async def all_that(raw: Raw) -> str:
     heard = ""
     with suppress(EOFError, ConnectionResetError):
         while True:
-            heard += bytes((await raw.hear()).payload).decode()
+            heard += bytes((await raw.read()).payload).decode()
     return heard
 
 

@@ -26,7 +26,7 @@ async def test_odd_names_are_names_and_stay_inside(tmp_path: Path) -> None:
         for link, name in enumerate(ODD, 1):
             await raw.open_producer(f"queue:{name}", link=link)
             raw.send(name.encode(), link=link, flags=Flag.PERSISTENT | Flag.CONFIRM)
-            await raw.hear_until(Kind.CONFIRM)
+            await raw.read_until(Kind.CONFIRM)
         assert set(broker.core.destinations.queues) == set(ODD)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert {path.name for path in data.iterdir()} == {"lock", "journal-0000000001", "manifest", "pages"}
@@ -44,8 +44,8 @@ async def test_bad_names_are_refused_and_the_session_goes_on(name: str | None, k
         raw = await Raw.connect(address)
         await raw.open_session()
         destination = "no-kind" if name is None else f"queue:{name}"
-        raw.say(native.frame(kind, {"destination": destination}, session=1, link=1, amount=1))
-        answer = await raw.hear()
+        raw.write(native.frame(kind, {"destination": destination}, session=1, link=1, amount=1))
+        answer = await raw.read()
         assert (answer.kind, answer.session, answer.link) == (Kind.ERROR, 1, 1)
         assert answer.json()["code"] == "refused"
         await raw.open_producer("queue:good")

@@ -50,8 +50,8 @@ class Neighbour:
 async def test_anything_before_hello_is_refused(kind: Kind) -> None:
     async with running(local()) as (broker, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(native.frame(kind, {"destination": "queue:q", "version": 1}, session=1, link=1, amount=1))
-        raw.say(native.frame(Kind.HELLO, {"version": native.VERSION}))
+        raw.write(native.frame(kind, {"destination": "queue:q", "version": 1}, session=1, link=1, amount=1))
+        raw.write(native.frame(Kind.HELLO, {"version": native.VERSION}))
         assert "HELLO" in await raw.is_ended()
         assert broker.core.destinations.queues == {}
         assert broker.connections == set()
@@ -62,7 +62,7 @@ async def test_anything_before_hello_is_refused(kind: Kind) -> None:
 async def test_another_version_is_refused(said: dict[str, object]) -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(native.frame(Kind.HELLO, said))
+        raw.write(native.frame(Kind.HELLO, said))
         assert "version" in await raw.is_ended()
 
 
@@ -71,7 +71,7 @@ async def test_another_version_is_refused(said: dict[str, object]) -> None:
 async def test_a_greeting_that_is_none_is_refused(payload: bytes) -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(native.header(Kind.HELLO, length=len(payload)) + payload)
+        raw.write(native.header(Kind.HELLO, length=len(payload)) + payload)
         assert "JSON" in await raw.is_ended()
 
 
@@ -80,7 +80,7 @@ async def test_a_greeting_that_is_none_is_refused(payload: bytes) -> None:
 async def test_what_only_a_broker_may_say_now_is_refused(kind: Kind) -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address)
-        raw.say(native.frame(kind, {"version": 1}))
+        raw.write(native.frame(kind, {"version": 1}))
         assert str(int(kind)) in await raw.is_ended()
 
 
@@ -88,7 +88,7 @@ async def test_what_only_a_broker_may_say_now_is_refused(kind: Kind) -> None:
 async def test_an_unknown_kind_is_refused() -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address)
-        raw.say(native.header(99))
+        raw.write(native.header(99))
         assert "99" in await raw.is_ended()
 
 
@@ -151,7 +151,7 @@ async def test_one_who_breaks_the_rules_is_ended_and_no_neighbour_notices(frame:
         await raw.open_session()
         await raw.open_producer("queue:q")
         await raw.open_consumer("queue:other", room=0)
-        raw.say(frame)
+        raw.write(frame)
         assert await raw.is_ended()
         assert await neighbour.is_fine()
         assert len(broker.connections) == 1
@@ -185,7 +185,7 @@ async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyP
                 data = bytearray(frame)
                 for _ in range(chance.choice((0, 0, 1, 3))):
                     data[chance.randrange(len(data))] = chance.randrange(256)
-                raw.say(bytes(data))
+                raw.write(bytes(data))
             raw.writer.write_eof()
             assert await neighbour.is_fine()
             await raw.close()
@@ -209,12 +209,12 @@ async def test_a_request_is_a_message_and_the_wish_for_its_reply_in_one() -> Non
                 await replying.send(b"reply 2", correlation_id="id 2")
                 await replying.flush()
             await replying.send(b"noise", correlation_id="somebody else's")
-            raw.say(_request(number, first=number))
+            raw.write(_request(number, first=number))
             request = await requests.receive(timeout=240)
             assert (request.body, request.correlation_id) == (b"question %d" % number, f"id {number}")
             if not ready:
                 await replying.send(b"reply %d" % number, correlation_id=f"id {number}")
-            reply = await raw.hear_until(Kind.DELIVER)
+            reply = await raw.read_until(Kind.DELIVER)
             assert (reply.link, reply.first, reply.amount) == (2, number, 1)
             assert bytes(reply.payload).endswith(b"reply %d" % number)
             # What was given before is done: there is the noise, and this one.
@@ -228,8 +228,8 @@ async def test_a_request_that_is_refused_is_told_by_its_number() -> None:
         await raw.open_session()
         await raw.open_producer("queue:requests")
         await raw.open_consumer("queue:replies", room=0)
-        raw.say(_request(1, first=1) + _request(2, first=2))
-        error = await raw.hear_until(Kind.ERROR)
+        raw.write(_request(1, first=1) + _request(2, first=2))
+        error = await raw.read_until(Kind.ERROR)
         assert (error.link, error.first, error.amount) == (1, 2, 1)
 
 
@@ -242,10 +242,10 @@ async def test_frames_may_come_in_any_pieces() -> None:
         await raw.open_consumer("queue:q")
         frames = _send(BATCH, 2) + _send(b"three", 1, flags=Flag.SINGLE, first=3)
         for begin in range(0, len(frames), 7):
-            raw.say(frames[begin : begin + 7])
+            raw.write(frames[begin : begin + 7])
             await asyncio.sleep(0)
-        assert (await raw.hear_until(Kind.DELIVER)).amount == 2
-        last = await raw.hear_until(Kind.DELIVER)
+        assert (await raw.read_until(Kind.DELIVER)).amount == 2
+        last = await raw.read_until(Kind.DELIVER)
         assert (last.amount, last.first, bytes(last.payload)) == (1, 3, b"three")
 
 
@@ -253,7 +253,7 @@ async def test_frames_may_come_in_any_pieces() -> None:
 async def test_what_strangers_say_cannot_forge_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async with running(local()) as (_, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(native.frame(Kind.HELLO, {"version": "1\n2024-01-01 INFO everything is fine\x1b[2K"}))
+        raw.write(native.frame(Kind.HELLO, {"version": "1\n2024-01-01 INFO everything is fine\x1b[2K"}))
         await raw.is_ended()
     assert caplog.messages
     assert all(message.isprintable() for message in caplog.messages)
@@ -266,9 +266,9 @@ async def test_status_says_what_there_is(tmp_path: Path) -> None:
         await raw.open_session()
         await raw.open_producer("queue:q")
         raw.send(b"one", b"two", flags=Flag.PERSISTENT | Flag.CONFIRM)
-        await raw.hear_until(Kind.CONFIRM)
-        raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
-        counters = (await raw.hear_until(Kind.ANSWER)).json()
+        await raw.read_until(Kind.CONFIRM)
+        raw.write(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        counters = (await raw.read_until(Kind.ANSWER)).json()
         assert (counters["messages"], counters["connections"], counters["held_producers"]) == (2, 1, 0)
         assert counters["bytes"] == len(encode([b"one", b"two"]).data)
         assert counters["syncs"] == 1

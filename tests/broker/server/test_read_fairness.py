@@ -41,8 +41,8 @@ async def test_the_broker_answers_others_before_it_has_read_all_of_one_connectio
         await raw.open_session()
         await raw.open_producer("queue:q")
         sent = _fill_socket(raw)
-        other.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
-        await other.hear_until(Kind.ANSWER)
+        other.write(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        await other.read_until(Kind.ANSWER)
         queue, size = broker.core.destinations.queues["q"], native.HEADER_SIZE + len(BODY)
         assert sent > 5 * READ
         assert queue.counters.put * size < 4 * READ

@@ -16,17 +16,17 @@ async def test_only_returned_deliveries_go_to_others_unmarked_and_in_order() -> 
         await raw.open_producer("queue:q")
         await raw.open_consumer("queue:q", room=6)
         raw.send(*(b"%d" % n for n in range(6)))
-        assert (await raw.hear_until(Kind.DELIVER)).amount == 6
-        raw.say(native.header(Kind.ROLLBACK, session=1, link=2, first=2, amount=2))
-        raw.say(native.header(Kind.ROLLBACK, session=1, link=2, first=5, amount=1))
+        assert (await raw.read_until(Kind.DELIVER)).amount == 6
+        raw.write(native.header(Kind.ROLLBACK, session=1, link=2, first=2, amount=2))
+        raw.write(native.header(Kind.ROLLBACK, session=1, link=2, first=5, amount=1))
         connection = await client(address)
         consumer = await (await connection.session()).consumer("queue:q")
         assert [seen(await consumer.receive(timeout=240)) for _ in range(3)] == [(b"%d" % n, False) for n in (1, 2, 4)]
         # The first consumer still holds the others, and acknowledges them.
-        raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=6))
+        raw.write(native.header(Kind.ACKNOWLEDGE, link=2, first=6))
         await consumer.close()
-        raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
-        assert (await raw.hear_until(Kind.ANSWER)).json()["messages"] == 0
+        raw.write(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        assert (await raw.read_until(Kind.ANSWER)).json()["messages"] == 0
 
 
 @in_loop
@@ -39,10 +39,10 @@ async def test_a_client_cannot_return_deliveries_that_it_does_not_hold() -> None
         connection = await client(address)
         session = await connection.session()
         await (await session.producer("queue:q")).send_batch(encode([b"a", b"b"]), confirm=True)
-        await raw.hear_until(Kind.DELIVER)
-        raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=1))
+        await raw.read_until(Kind.DELIVER)
+        raw.write(native.header(Kind.ACKNOWLEDGE, link=2, first=1))
         for first, amount in ((1, 1), (2, 1), (0, 1), (2**62, 2**31)):
-            raw.say(native.header(Kind.ROLLBACK, session=1, link=2, first=first, amount=amount))
-        raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
-        assert (await raw.hear_until(Kind.ANSWER)).json()["messages"] == 1
+            raw.write(native.header(Kind.ROLLBACK, session=1, link=2, first=first, amount=amount))
+        raw.write(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        assert (await raw.read_until(Kind.ANSWER)).json()["messages"] == 1
         assert seen(await (await session.consumer("queue:q")).receive(timeout=240)) == (b"b", False)

@@ -28,7 +28,7 @@ async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
         raw = await Raw.connect(address)
         (connection,) = broker.connections
         raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
-        raw.say(_asks(1, ASKED))
+        raw.write(_asks(1, ASKED))
         while not connection._paused:
             await asyncio.sleep(0)
         # Whatever it goes on to send is not read: some turns later nothing has changed.
@@ -36,7 +36,7 @@ async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
             await asyncio.sleep(0)
         assert connection._transport.get_write_buffer_size() < UNWRITTEN_MOST
         raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
-        heard = [(await raw.hear()).first for _ in range(ASKED)]
+        heard = [(await raw.read()).first for _ in range(ASKED)]
         assert heard == [*range(1, ASKED + 1)]
 
 
@@ -55,17 +55,17 @@ async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pyt
     async with running(local()) as (broker, (address,)):
         raw, other = await Raw.connect(address), await Raw.connect(address)
         first, _ = sorted(broker.connections, key=lambda one: one.number)
-        raw.say(_asks(1, 1000))
+        raw.write(_asks(1, 1000))
         while not order:
             await asyncio.sleep(0)
-        other.say(_asks(1, 1))
-        await other.hear_until(Kind.ANSWER)
+        other.write(_asks(1, 1))
+        await other.read_until(Kind.ANSWER)
         assert order.count(first) < 500
-        assert [(await raw.hear()).first for _ in range(1000)] == [*range(1, 1001)]
+        assert [(await raw.read()).first for _ in range(1000)] == [*range(1, 1001)]
         assert order.count(first) == 1000
         # And it is read from again.
-        raw.say(_asks(1001, 1))
-        assert (await raw.hear()).first == 1001
+        raw.write(_asks(1001, 1))
+        assert (await raw.read()).first == 1001
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 7])
@@ -83,12 +83,12 @@ async def test_a_list_comes_in_parts(more: int, monkeypatch: pytest.MonkeyPatch)
             ["subscription:t", *(f"queue:{n}" for n in range(3 + more))]
         )
         raw = await Raw.connect(address)
-        raw.say(native.frame(Kind.ASK, {"ask": "list"}, first=1))
-        answer = (await raw.hear()).json()
+        raw.write(native.frame(Kind.ASK, {"ask": "list"}, first=1))
+        answer = (await raw.read()).json()
         assert len(answer["destinations"]) == min(4 + more, 4)
         assert ("more" in answer) == (more > 0)
-        raw.say(native.frame(Kind.ASK, {"ask": "list", "after": "x"}, first=1))
-        assert "not a number" in (await raw.hear()).json()["error"]
+        raw.write(native.frame(Kind.ASK, {"ask": "list", "after": "x"}, first=1))
+        assert "not a number" in (await raw.read()).json()["error"]
 
 
 @in_loop
@@ -114,6 +114,6 @@ async def test_reads_that_wait_for_their_turn_are_not_nested(monkeypatch: pytest
         while connection._pending:
             await asyncio.sleep(0)
         assert order == [*range(1, reads + 1)]
-        raw.say(_asks(reads + 1, 1))
+        raw.write(_asks(reads + 1, 1))
         while len(order) <= reads:
             await asyncio.sleep(0)

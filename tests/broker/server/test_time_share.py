@@ -78,8 +78,8 @@ def _read(connection: NativeServerConnection, data: bytes) -> None:
 
 
 async def _native(raw: Raw, broker: Broker) -> NativeServerConnection:
-    raw.say(native.frame(Kind.ASK, {"ask": "ping"}, first=1))
-    await raw.hear()
+    raw.write(native.frame(Kind.ASK, {"ask": "ping"}, first=1))
+    await raw.read()
     (connection,) = (one for one in broker.connections if isinstance(one, NativeServerConnection))
     return connection
 

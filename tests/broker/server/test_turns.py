@@ -104,21 +104,21 @@ async def _list(broker: Broker, address: Address) -> Raw:
         for n in range(5000):
             core.destinations.queue(f"one.{n}")
     raw = await _opened(address)
-    raw.say(b"".join(native.frame(Kind.ASK, {"ask": "list"}, first=n) for n in range(300)))
+    raw.write(b"".join(native.frame(Kind.ASK, {"ask": "list"}, first=n) for n in range(300)))
     return raw
 
 
 async def _browse(broker: Broker, address: Address) -> Raw:
     _fill(broker, "queue:deep")
     raw = await _opened(address)
-    raw.say(_consumers(200, "queue:deep", 1_000_000, browse=True, selector="n >= 0"))
+    raw.write(_consumers(200, "queue:deep", 1_000_000, browse=True, selector="n >= 0"))
     return raw
 
 
 async def _select(broker: Broker, address: Address) -> Raw:
     _fill(broker, "queue:deep")
     raw = await _opened(address)
-    raw.say(_consumers(100, "queue:deep", 1000, selector="n < 0"))
+    raw.write(_consumers(100, "queue:deep", 1000, selector="n < 0"))
     return raw
 
 
@@ -126,10 +126,10 @@ async def _consume_and_leave(broker: Broker, address: Address) -> Raw:
     """Whose end comes with very many messages that are not acknowledged."""
     _fill(broker, "queue:deep")
     raw = await _opened(address)
-    raw.say(_consumers(1, "queue:deep", 1_000_000))
+    raw.write(_consumers(1, "queue:deep", 1_000_000))
     queue = broker.core.destinations.queues["deep"]
     while not queue.consumers or len(queue.consumers[0].unacknowledged) < DEEP:
-        await raw.hear()
+        await raw.read()
     await raw.close()
     while queue.consumers or queue.requeued:
         await asyncio.sleep(0)
@@ -139,8 +139,8 @@ async def _consume_and_leave(broker: Broker, address: Address) -> Raw:
 async def _receive(broker: Broker, address: Address) -> Raw:
     _fill(broker, "queue:deep")
     raw = await _opened(address)
-    raw.say(_consumers(1, "queue:deep", 0))
-    raw.say(b"".join(native.header(Kind.RECEIVE, link=1, length=4) + b"none" for _ in range(1000)))
+    raw.write(_consumers(1, "queue:deep", 0))
+    raw.write(b"".join(native.header(Kind.RECEIVE, link=1, length=4) + b"none" for _ in range(1000)))
     return raw
 
 
@@ -149,8 +149,8 @@ async def _purge(broker: Broker, address: Address) -> Raw:
     raw = await _opened(address)
     about = {"name": "queue:deep", "to": "queue:other"}
     for number, question in enumerate(("move", "purge"), 1):
-        raw.say(native.frame(Kind.ASK, {"ask": question, **about}, first=number))
-    answers = [(await raw.hear_until(Kind.ANSWER)).json() for _ in range(2)]
+        raw.write(native.frame(Kind.ASK, {"ask": question, **about}, first=number))
+    answers = [(await raw.read_until(Kind.ANSWER)).json() for _ in range(2)]
     assert sum(answer["messages"] for answer in answers) == DEEP
     return raw
 
@@ -158,11 +158,11 @@ async def _purge(broker: Broker, address: Address) -> Raw:
 async def _subscribe(_: Broker, address: Address) -> Raw:
     """One message to many subscriptions, again and again."""
     raw = await _opened(address)
-    raw.say(_consumers(1000, "topic:t", 1000))
+    raw.write(_consumers(1000, "topic:t", 1000))
     for _ in range(1000):
-        await raw.hear_until(Kind.OPENED)
-    raw.say(native.frame(Kind.OPEN_PRODUCER, {"destination": "topic:t"}, session=1, link=2000))
-    await raw.hear_until(Kind.CREDIT)
+        await raw.read_until(Kind.OPENED)
+    raw.write(native.frame(Kind.OPEN_PRODUCER, {"destination": "topic:t"}, session=1, link=2000))
+    await raw.read_until(Kind.CREDIT)
     for n in range(20):
         raw.send(b"x", first=n + 1, link=2000)
     return raw
@@ -176,16 +176,16 @@ async def _commit(_: Broker, address: Address) -> Raw:
     for n in range(1000):
         raw.send(b"x", first=n + 1, link=1)
         raw.send(b"x", first=n + 1, link=2)
-    raw.say(native.header(Kind.COMMIT, session=1))
-    await raw.hear_until(Kind.COMMITTED)
+    raw.write(native.header(Kind.COMMIT, session=1))
+    await raw.read_until(Kind.COMMITTED)
     return raw
 
 
 async def _stomp(_: Broker, address: Address) -> Raw:
     raw = await Raw.connect(address, greet=False)
-    raw.say(frame("CONNECT", **{"accept-version": "1.2"}))
+    raw.write(frame("CONNECT", **{"accept-version": "1.2"}))
     for n in range(1000):
-        raw.say(frame("SUBSCRIBE", id=str(n), destination=f"/queue/{n}", selector="n > 1"))
+        raw.write(frame("SUBSCRIBE", id=str(n), destination=f"/queue/{n}", selector="n > 1"))
     return raw
 
 
@@ -196,8 +196,8 @@ async def _trace(broker: Broker, address: Address) -> Raw:
     await raw.open_producer("queue:traced")
     recorded = broker.activity._records_waiting
     recorded *= 40_000 * WIDTH // len(recorded)
-    raw.say(native.frame(Kind.ASK, {"ask": "trace"}, first=1))
-    answer = (await raw.hear_until(Kind.ANSWER)).json()
+    raw.write(native.frame(Kind.ASK, {"ask": "trace"}, first=1))
+    answer = (await raw.read_until(Kind.ANSWER)).json()
     assert answer["records"] > 39_000
     return raw
 
@@ -216,8 +216,8 @@ async def test_no_turn_of_the_loop_is_long(hostile: Callable[[Broker, Address], 
             victim = await Raw.connect(address)
             await hostile(broker, address)
             for number in range(20):
-                victim.say(native.frame(Kind.ASK, {"ask": "ping"}, first=number))
-                assert (await victim.hear()).first == number
+                victim.write(native.frame(Kind.ASK, {"ask": "ping"}, first=number))
+                assert (await victim.read()).first == number
             assert broker.status()["longest_turn_ns"] > 0
         tries.append(max(turns.longest.values()))
         if tries[-1] < LONGEST_MS:

@@ -35,7 +35,7 @@ async def test_the_first_who_subscribes_again_owns_it_also_after_a_restart(
         await raw.open_session()
         await raw.open_producer("topic:shop.news")
         raw.send(b"1", flags=int(Flag.CONFIRM | Flag.PERSISTENT))
-        await raw.hear_until(Kind.CONFIRM)
+        await raw.read_until(Kind.CONFIRM)
     async with running(with_users) as (broker, (address,)):
         assert await owned_by_ann(address)
         assert [*broker.core.destinations.routing.durable] == ["ann//books"]
@@ -52,7 +52,7 @@ async def owned_by_ann(address: Address) -> bool:
     ann = await logged_in(address, "ann")
     try:
         assert await subscribe(ann) == ""
-        return (await ann.hear_until(Kind.DELIVER)).amount == 1
+        return (await ann.read_until(Kind.DELIVER)).amount == 1
     except MessagingError:
         return False
     finally:

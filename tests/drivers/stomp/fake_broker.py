@@ -22,13 +22,13 @@ class FakeBroker:
     def frames(self, *commands: str) -> list[StompFrame]:
         return [frame for one in self.heard for frame in one if frame.command in commands]
 
-    def say(self, frame: StompFrame, connection: int = -1) -> None:
+    def write(self, frame: StompFrame, connection: int = -1) -> None:
         self.writers[connection].write(encode(frame, "1.2"))
 
     def deliver(self, *bodies: bytes, redelivered: bool = False) -> None:
         for number, body in enumerate(bodies):
             headers = {"ack": f"m:{number}", "message-id": f"m:{number}", "redelivered": str(redelivered).lower()}
-            self.say(StompFrame("MESSAGE", headers, body))
+            self.write(StompFrame("MESSAGE", headers, body))
 
     async def until(self, command: str, count: int = 1) -> list[StompFrame]:
         while len(found := self.frames(command)) < count:

@@ -45,10 +45,10 @@ def test_a_send_returns_when_the_last_receipt_has_come() -> None:
         sending = asyncio.ensure_future(sender.send(_BODIES, wait=True))
         numbers = [frame.headers["receipt"] for frame in await one.until("SEND", 4)]
         for number in reversed(numbers[1:]):
-            one.say(StompFrame("RECEIPT", {"receipt-id": number}))
+            one.write(StompFrame("RECEIPT", {"receipt-id": number}))
         await asyncio.sleep(0.02)
         assert not sending.done()
-        one.say(StompFrame("RECEIPT", {"receipt-id": numbers[0]}))
+        one.write(StompFrame("RECEIPT", {"receipt-id": numbers[0]}))
         await sending
 
     play(test, "RabbitMQ/3")
@@ -81,9 +81,9 @@ def test_receipts_tell_what_is_taken_once_somebody_wants_to_know() -> None:
         waiting = asyncio.ensure_future(sender.wait_accepted(7))
         await asyncio.sleep(0.02)
         assert not waiting.done()
-        one.say(StompFrame("RECEIPT", {"receipt-id": sends[7].headers["receipt"]}))
+        one.write(StompFrame("RECEIPT", {"receipt-id": sends[7].headers["receipt"]}))
         await waiting
-        one.say(StompFrame("RECEIPT", {"receipt-id": sends[11].headers["receipt"]}))
+        one.write(StompFrame("RECEIPT", {"receipt-id": sends[11].headers["receipt"]}))
         await sender.wait_accepted(0)
         await sender.close()
 
@@ -191,8 +191,8 @@ def test_a_reply_goes_where_its_request_says_and_is_found_by_its_id() -> None:
         [subscription] = one.frames("SUBSCRIBE")
         assert subscription.headers["selector"] == "JMSCorrelationID LIKE '7-%'"
         assert (request.headers["reply-to"], request.headers["correlation-id"]) == ("/queue/b", "7-12")
-        one.say(StompFrame("MESSAGE", {"ack": "1", "correlation-id": "7-11"}, b"late"))
-        one.say(StompFrame("MESSAGE", {"ack": "2", "correlation-id": "7-12"}, b"answer"))
+        one.write(StompFrame("MESSAGE", {"ack": "1", "correlation-id": "7-11"}, b"late"))
+        one.write(StompFrame("MESSAGE", {"ack": "2", "correlation-id": "7-12"}, b"answer"))
         assert (await asking).body == b"answer"
         await requester.close()
         assert [frame.headers["id"] for frame in one.frames("ACK")] == ["1", "2"]
@@ -203,7 +203,7 @@ def test_a_reply_goes_where_its_request_says_and_is_found_by_its_id() -> None:
 def test_a_responder_answers_each_request_and_then_is_done_with_it() -> None:
     async def test(one: FakeBroker, connection: DriverConnection) -> None:
         responder = await connection.responder("queue:a", prefetch=2, persistent=False)
-        one.say(StompFrame("MESSAGE", {"ack": "1", "correlation-id": "x:1", "reply-to": "/queue/b"}, b"question"))
+        one.write(StompFrame("MESSAGE", {"ack": "1", "correlation-id": "x:1", "reply-to": "/queue/b"}, b"question"))
         assert (await responder.receive()).bodies.tolist() == [b"question"]
         await responder.reply([b"answer"], wait=False)
         await responder.close()
@@ -218,7 +218,7 @@ def test_what_the_broker_says_is_wrong_is_told() -> None:
     async def test(one: FakeBroker, connection: DriverConnection) -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         waiting = asyncio.ensure_future(receiver.receive())
-        one.say(StompFrame("ERROR", {"message": "no such thing"}, b"in detail\nand more"))
+        one.write(StompFrame("ERROR", {"message": "no such thing"}, b"in detail\nand more"))
         with pytest.raises(DriverError, match="no such thing: in detail"):
             await waiting
 

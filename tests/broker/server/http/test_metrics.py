@@ -32,7 +32,7 @@ class Served(NamedTuple):
     connection: aio.Connection
     metrics: MetricsEndpoint
 
-    async def say(self, data: bytes, *, half_close: bool = False) -> bytes:
+    async def write(self, data: bytes, *, half_close: bool = False) -> bytes:
         """All that comes back until the end."""
         reader, writer = await asyncio.open_connection("127.0.0.1", int(self.metrics.address.rpartition(":")[2]))
         try:
@@ -44,7 +44,7 @@ class Served(NamedTuple):
             writer.close()
 
     async def get(self, path: str, *, method: str = "GET", host: str = "127.0.0.1:9", accept: str = "*/*") -> Reply:
-        said = await self.say(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n\r\n".encode())
+        said = await self.write(f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n\r\n".encode())
         return parsed(said)
 
     async def samples(self) -> dict[tuple[str, str], float]:
@@ -232,14 +232,14 @@ class TestRequests:
     @in_loop
     async def test_what_is_no_request_is_refused(self, said: bytes, status: int) -> None:
         async with served() as one:
-            assert parsed(await one.say(said)).status == status
+            assert parsed(await one.write(said)).status == status
             assert (await one.get("/status.json")).status == 200
 
     @in_loop
     async def test_half_a_request_is_refused_and_none_is_no_fault(self) -> None:
         async with served() as one:
-            assert parsed(await one.say(b"GET /met", half_close=True)).status == 400
-            assert await one.say(b"", half_close=True) == b""
+            assert parsed(await one.write(b"GET /met", half_close=True)).status == 400
+            assert await one.write(b"", half_close=True) == b""
 
     @in_loop
     async def test_whatever_comes_is_answered_or_dropped(self) -> None:
@@ -250,7 +250,7 @@ class TestRequests:
                 data = bytearray(good)
                 for _ in range(chance.randint(1, 5)):
                     data[chance.randrange(len(data))] = chance.choice((0, 10, 13, 32, 58, 255, chance.randrange(256)))
-                answer = await one.say(bytes(data), half_close=True)
+                answer = await one.write(bytes(data), half_close=True)
                 assert answer == b"" or 200 <= parsed(answer).status < 500, bytes(data)
             assert (await one.get("/status.json")).status == 200
 
@@ -258,7 +258,7 @@ class TestRequests:
     async def test_one_answer_a_connection(self) -> None:
         async with served() as one:
             twice = b"GET /status.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2
-            said = await one.say(twice)
+            said = await one.write(twice)
             assert said.count(b"HTTP/1.1 200") == 1
             assert b"connection: close" in said.lower()
 
@@ -266,7 +266,7 @@ class TestRequests:
     async def test_who_takes_too_long_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(server, "_REQUEST_SECONDS", 0.2)
         async with served() as one:
-            assert await one.say(b"GET /metrics HTTP/1.1\r\nHost:") == b""
+            assert await one.write(b"GET /metrics HTTP/1.1\r\nHost:") == b""
             assert (await one.get("/status.json")).status == 200
 
     @in_loop
@@ -277,12 +277,12 @@ class TestRequests:
             waiting = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
             for _, writer in waiting:
                 writer.write(b"GET ")
-            assert await one.say(b"") == b""
+            assert await one.write(b"") == b""
             for reader, writer in waiting:
                 writer.write(b"/status.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                 assert b"HTTP/1.1 200" in await reader.read()
                 writer.close()
-            while (await one.say(b"GET /status.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")) == b"":
+            while (await one.write(b"GET /status.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")) == b"":
                 pass
 
     @in_loop

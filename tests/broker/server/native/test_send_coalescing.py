@@ -42,7 +42,7 @@ async def delivered(raw: Raw, rows: int) -> list[Frame]:
     """The next deliveries, until so many messages have come."""
     found: list[Frame] = []
     while sum(frame.amount for frame in found) < rows:
-        found.append(await raw.hear_until(Kind.DELIVER))
+        found.append(await raw.read_until(Kind.DELIVER))
     return found
 
 
@@ -59,7 +59,7 @@ def bodies_in(frames: Sequence[Frame]) -> list[bytes]:
 async def test_they_arrive_in_order_and_together(destination: str) -> None:
     async with running(local()) as (broker, (address,)):
         raw = await talker(address, destination)
-        raw.say(sends(single(BODIES)))
+        raw.write(sends(single(BODIES)))
         frames = await delivered(raw, MANY)
         assert bodies_in(frames) == BODIES
         assert len(frames) < MANY / 10
@@ -74,7 +74,7 @@ async def test_headers_and_sizes_stay_those_of_each() -> None:
     sent = [stamp.message(b"x" * at, {"correlation_id": f"c{at}"}, {"number": at}) for at in range(MANY)]
     async with running(local()) as (_, (address,)):
         raw = await talker(address, "queue:q")
-        raw.say(sends(sent))
+        raw.write(sends(sent))
         frames = await delivered(raw, MANY)
         assert bodies_in(frames) == [b"x" * at for at in range(MANY)]
         for name, wanted in (("correlation_id", [f"c{at}" for at in range(MANY)]), (".number", [*range(MANY)])):
@@ -89,10 +89,10 @@ async def test_what_stands_between_them_is_done_in_its_turn() -> None:
         await raw.open_producer("queue:q", link=3)
         some, others = BODIES[:100], BODIES[100:200]
         told = native.frame(Kind.ASK, {"ask": "status"}, first=1)
-        raw.say(sends(single(some)) + told + sends(single(others), link=3) + sends(single(some), first=101))
-        heard = [await raw.hear()]
+        raw.write(sends(single(some)) + told + sends(single(others), link=3) + sends(single(some), first=101))
+        heard = [await raw.read()]
         while sum(frame.amount for frame in heard if frame.kind == Kind.DELIVER) < 300:
-            heard.append(await raw.hear())
+            heard.append(await raw.read())
         before = [frame.kind for frame in heard].index(Kind.ANSWER)
         assert sum(frame.amount for frame in heard[:before]) == 0
         assert heard[before].json()["messages"] == 100
@@ -102,18 +102,18 @@ async def test_what_stands_between_them_is_done_in_its_turn() -> None:
 async def test_one_confirmation_is_for_all_before_it() -> None:
     async with running(local()) as (_, (address,)):
         raw = await talker(address, "queue:q")
-        raw.say(sends(single(BODIES), flags=Flag.CONFIRM))
+        raw.write(sends(single(BODIES), flags=Flag.CONFIRM))
         confirmed = 0
         while confirmed < MANY:
-            confirmed = (await raw.hear_until(Kind.CONFIRM)).first
+            confirmed = (await raw.read_until(Kind.CONFIRM)).first
 
 
 @in_loop
 async def test_those_who_wait_are_all_told_of_a_refusal() -> None:
     async with running(local()) as (_, (address,)):
         raw = await talker(address, "queue:q")
-        raw.say(sends(single(BODIES), flags=Flag.PERSISTENT | Flag.CONFIRM))
-        errors = [await raw.hear_until(Kind.ERROR) for _ in BODIES]
+        raw.write(sends(single(BODIES), flags=Flag.PERSISTENT | Flag.CONFIRM))
+        errors = [await raw.read_until(Kind.ERROR) for _ in BODIES]
         assert [(frame.first, frame.amount) for frame in errors] == [(at, 1) for at in range(1, MANY + 1)]
 
 
@@ -123,8 +123,8 @@ async def test_a_queue_that_refuses_takes_as_many_as_it_has_room_for() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        raw.say(sends(single(BODIES)))
-        refused = [(await raw.hear_until(Kind.ERROR)).first for _ in BODIES[100:]]
+        raw.write(sends(single(BODIES)))
+        refused = [(await raw.read_until(Kind.ERROR)).first for _ in BODIES[100:]]
         assert refused == [*range(101, MANY + 1)]
         assert broker.core.destinations.queues["q"].messages == 100
 
@@ -137,10 +137,10 @@ async def test_a_window_is_spent_and_renewed_by_what_was_sent() -> None:
         await raw.open_session()
         await raw.open_producer("queue:q")
         (producer,) = broker.core.destinations.queue("q").producers
-        raw.say(sends(single(BODIES)) + native.frame(Kind.ASK, {"ask": "status"}, first=1))
+        raw.write(sends(single(BODIES)) + native.frame(Kind.ASK, {"ask": "status"}, first=1))
         # The answer waits for nothing, credit for the end of what was read.
-        await raw.hear_until(Kind.ANSWER)
-        renewed = (await raw.hear_until(Kind.CREDIT)).amount
+        await raw.read_until(Kind.ANSWER)
+        renewed = (await raw.read_until(Kind.CREDIT)).amount
         assert renewed + producer.spent == sum(map(len, BODIES))
 
 
@@ -152,7 +152,7 @@ async def test_what_came_before_a_broken_one_is_taken() -> None:
         await raw.open_producer("queue:q")
         message = MessageEncoder(ProducerDefaults()).message(b"x", {"type": "t"}, None)
         broken = message._replace(data=bytes(message.data)[:-3])
-        raw.say(sends([*[message] * 100, broken, *[message] * 100]))
+        raw.write(sends([*[message] * 100, broken, *[message] * 100]))
         assert "header" in await raw.is_ended()
         assert broker.core.destinations.queues["q"].messages == 100
 
@@ -165,7 +165,7 @@ async def test_consumers_that_compete_share_them() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_producer("queue:q")
-        raw.say(sends(single(BODIES[:400])))
+        raw.write(sends(single(BODIES[:400])))
         got = [[(await one.receive()).body for _ in range(50)] for one in consumers]
         assert len({body for some in got for body in some}) == 200
 
@@ -180,10 +180,10 @@ async def test_they_are_dealt_to_the_consumers_one_by_one(destination: str) -> N
         await raw.open_session()
         for link in range(2, 6):
             about = {"destination": destination, **wish}
-            raw.say(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1000))
-            await raw.hear_until(Kind.OPENED)
+            raw.write(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1000))
+            await raw.read_until(Kind.OPENED)
         await raw.open_producer(destination)
-        raw.say(sends(single(BODIES)))
+        raw.write(sends(single(BODIES)))
         found = await delivered(raw, MANY)
         for link in range(2, 6):
             assert bodies_in([frame for frame in found if frame.link == link]) == BODIES[link - 2 :: 4]

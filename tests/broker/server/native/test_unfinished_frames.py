@@ -24,11 +24,11 @@ async def test_long_frames_that_stop_to_grow_are_bounded(stomp: bool) -> None:
         for _ in range(30):
             raw = await Raw.connect(address, greet=not stomp)
             if stomp:
-                raw.say(stomp_frame("CONNECT", **{"accept-version": "1.2"}))
-                raw.say(b"SEND\ndestination:/queue/a\ncontent-length:8000000\n\n")
+                raw.write(stomp_frame("CONNECT", **{"accept-version": "1.2"}))
+                raw.write(b"SEND\ndestination:/queue/a\ncontent-length:8000000\n\n")
             else:
-                raw.say(native.header(Kind.SEND, flags=Flag.SINGLE, link=1, first=1, amount=1, length=8_000_000))
-            raw.say(bytes(MIB))
+                raw.write(native.header(Kind.SEND, flags=Flag.SINGLE, link=1, first=1, amount=1, length=8_000_000))
+            raw.write(bytes(MIB))
             await raw.writer.drain()
             hostile.append(raw)
         most = MEMORY // limits.UNFINISHED_SHARE
@@ -40,7 +40,7 @@ async def test_long_frames_that_stop_to_grow_are_bounded(stomp: bool) -> None:
         await raw.open_session()
         await raw.open_producer("queue:b")
         raw.send(bytes(3 * MIB), flags=Flag.CONFIRM)
-        await raw.hear_until(Kind.CONFIRM)
+        await raw.read_until(Kind.CONFIRM)
         assert broker.unfinished.bytes <= most
         for one in (*hostile, raw):
             one.writer.transport.abort()

@@ -240,8 +240,8 @@ class Raw:
         self._splitter = StompFrameDecoder(Limits(body=64 * 1024 * 1024), version)
         self._frames: list[StompFrame] = []
         if greet:
-            self.say("CONNECT", **{"accept-version": version, "host": "here"})
-            assert self.hear().command == "CONNECTED"
+            self.write("CONNECT", **{"accept-version": version, "host": "here"})
+            assert self.read().command == "CONNECTED"
 
     def __enter__(self) -> "Raw":
         return self
@@ -249,16 +249,16 @@ class Raw:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def say(self, command: str, body: bytes = b"", **headers: str) -> None:
+    def write(self, command: str, body: bytes = b"", **headers: str) -> None:
         """Headers as they are written; the length of the body is said."""
         self.bytes(frame(command, body, **headers))
 
     def bytes(self, data: bytes) -> None:
-        """The broker may have closed the connection before it read all of it: `hear` and `is_ended` tell."""
+        """The broker may have closed the connection before it read all of it: `read` and `is_ended` tell."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
 
-    def hear(self) -> StompFrame:
+    def read(self) -> StompFrame:
         """Raises EOFError when the broker has ended the connection."""
         while not self._frames:
             try:
@@ -272,11 +272,11 @@ class Raw:
 
     def is_ended(self) -> StompFrame:
         """The broker says why, and then nothing more."""
-        while (error := self.hear()).command != "ERROR":
+        while (error := self.read()).command != "ERROR":
             pass
         try:
             while True:
-                self.hear()
+                self.read()
         except EOFError:
             return error
 

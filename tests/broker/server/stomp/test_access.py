@@ -24,21 +24,21 @@ class Client:
     async def connect(cls, address: Address, user: str, **headers: str) -> "Client":
         client = cls(*await asyncio.open_connection(address.host, address.port))
         said = {"accept-version": "1.2", "host": "here", "login": user, "passcode": PASSWORD, **headers}
-        client.say("CONNECT", **said)
-        assert (await client.hear()).startswith("CONNECTED")
+        client.write("CONNECT", **said)
+        assert (await client.read()).startswith("CONNECTED")
         return client
 
-    def say(self, command: str, body: str = "", **headers: str) -> None:
+    def write(self, command: str, body: str = "", **headers: str) -> None:
         lines = "".join(f"{name.replace('_', '-')}:{value}\n" for name, value in headers.items())
         self._writer.write(f"{command}\n{lines}\n{body}\0".encode())
 
-    async def hear(self) -> str:
+    async def read(self) -> str:
         return (await self._reader.readuntil(b"\0")).decode().strip("\n\0")
 
     async def done(self, command: str, **headers: str) -> str:
         """ "" if the broker gives a receipt, else its ERROR."""
-        self.say(command, receipt="r", **headers)
-        while not (heard := await self.hear()).startswith(("RECEIPT", "ERROR")):
+        self.write(command, receipt="r", **headers)
+        while not (heard := await self.read()).startswith(("RECEIPT", "ERROR")):
             pass
         return "" if heard.startswith("RECEIPT") else heard
 
@@ -83,8 +83,8 @@ async def test_commands(
     async with world(tmp_path, monkeypatch) as here:
         ann = await Client.connect(here.address, "ann", client_id="stomp")
         await ann.done("BEGIN", transaction="anns")
-        ann.say("SUBSCRIBE", id="1", destination="/queue/shop.orders", ack="client-individual")
-        message = await ann.hear()
+        ann.write("SUBSCRIBE", id="1", destination="/queue/shop.orders", ack="client-individual")
+        message = await ann.read()
         (ack,) = [line.removeprefix("ack:") for line in message.splitlines() if line.startswith("ack:")]
         names = {"TEMPORARY": here.temporary, "MESSAGE": ack}
         said = {key: names.get(value, value) for key, value in headers.items()}

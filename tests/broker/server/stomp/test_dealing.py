@@ -17,14 +17,14 @@ def test_eight_in_one_write_to_four_consumers_are_two_for_each(
         consumers = [stack.enter_context(Raw(process.port)) for _ in range(4)]
         for consumer in consumers:
             about = {} if selector is None or consumer is consumers[0] else {"selector": selector}
-            consumer.say("SUBSCRIBE", id="1", destination=destination, receipt="r", **about)
-            consumer.hear()
+            consumer.write("SUBSCRIBE", id="1", destination=destination, receipt="r", **about)
+            consumer.read()
         producer = stack.enter_context(Raw(process.port))
         sends = [frame("SEND", b"%d" % n, destination=destination, colour="red", **how) for n in range(8)]
         begin = frame("BEGIN", transaction="t") if "transaction" in how else b""
         end = frame("COMMIT", transaction="t") if "transaction" in how else b""
         producer.bytes(begin + b"".join(sends) + end)
-        got = [[consumer.hear().body for _ in range(2)] for consumer in consumers]
+        got = [[consumer.read().body for _ in range(2)] for consumer in consumers]
         assert got == [[b"%d" % at, b"%d" % (at + 4)] for at in range(4)]
 
 

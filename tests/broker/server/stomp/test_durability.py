@@ -85,19 +85,19 @@ def test_many_messages_in_one_write_are_all_confirmed(process: Process, name: st
     ]  # fmt: skip
     with Raw(process.port) as raw:
         raw.bytes(b"".join(rows))
-        assert [raw.hear().headers["receipt-id"] for _ in rows] == [f"{number:04d}" for number in range(500)]
-        raw.say("SUBSCRIBE", id="s", destination=f"/queue/{name}", ack="client", prefetch="200")
+        assert [raw.read().headers["receipt-id"] for _ in rows] == [f"{number:04d}" for number in range(500)]
+        raw.write("SUBSCRIBE", id="s", destination=f"/queue/{name}", ack="client", prefetch="200")
         heard = []
         while len(heard) < len(rows):
-            heard.append(raw.hear())
+            heard.append(raw.read())
             if len(heard) % 100 == 0:
-                raw.say("ACK", id=heard[-1].headers["ack"])
+                raw.write("ACK", id=heard[-1].headers["ack"])
         assert [one.body for one in heard] == [b"%04d" % number for number in range(500)]
         assert [one.headers["correlation-id"] for one in heard] == [f"c{number:04d}" for number in range(500)]
         assert [one.headers["kind"] for one in heard[:2]] == ["odd", "even"]
         raw.bytes(b"".join(frame("ACK", id=one.headers["ack"]) for one in heard))
-        raw.say("DISCONNECT", receipt="bye")
-        assert raw.hear().headers["receipt-id"] == "bye"
+        raw.write("DISCONNECT", receipt="bye")
+        assert raw.read().headers["receipt-id"] == "bye"
     with Client(process.port) as client:
         client.subscribe(f"/queue/{name}")
         assert client.nothing()

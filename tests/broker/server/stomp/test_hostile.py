@@ -40,21 +40,21 @@ def test_any_cut_of_the_bytes_is_read_the_same(process: Process, name: str) -> N
         with Raw(process.port, greet=False) as raw:
             raw.bytes(said[:cut])
             raw.bytes(said[cut:])
-            heard = [raw.hear() for _ in range(5)]
+            heard = [raw.read() for _ in range(5)]
             assert [one.command for one in heard[:2]] == ["CONNECTED", "RECEIPT"]
             messages = [one for one in heard if one.command == "MESSAGE"]
             assert [one.body for one in messages] == [b"up to the NUL", b"with\0NUL"]
             assert messages[0].headers["colour"] == "r:ed"
-            raw.say("ACK", id=messages[1].headers["ack"])
-            raw.say("DISCONNECT", receipt="bye")
-            assert raw.hear().headers["receipt-id"] == "bye"
+            raw.write("ACK", id=messages[1].headers["ack"])
+            raw.write("DISCONNECT", receipt="bye")
+            assert raw.read().headers["receipt-id"] == "bye"
 
 
 def test_a_byte_at_a_time(process: Process, name: str) -> None:
     with Raw(process.port, greet=False) as raw:
         for byte in WHOLE.replace(b"NAME", name.encode()):
             raw.bytes(bytes([byte]))
-        assert [raw.hear().command for _ in range(5)].count("MESSAGE") == 2
+        assert [raw.read().command for _ in range(5)].count("MESSAGE") == 2
 
 
 BEFORE = [
@@ -77,15 +77,15 @@ def test_nothing_but_connect_is_the_first_frame(process: Process, said: bytes) -
 
 def test_a_version_nobody_speaks(process: Process) -> None:
     with Raw(process.port, greet=False) as raw:
-        raw.say("CONNECT", **{"accept-version": "0.9,2.0", "host": "x"})
+        raw.write("CONNECT", **{"accept-version": "0.9,2.0", "host": "x"})
         assert raw.is_ended().headers["version"] == "1.0,1.1,1.2"
 
 
 def test_of_several_versions_the_highest_is_spoken(process: Process) -> None:
     for offered, chosen in (("1.0,1.1,1.2", "1.2"), ("1.0,1.1", "1.1"), (None, "1.0"), ("1.2,2.0", "1.2")):
         with Raw(process.port, greet=False) as raw:
-            raw.say("CONNECT", **({} if offered is None else {"accept-version": offered}))
-            assert raw.hear().headers["version"] == chosen
+            raw.write("CONNECT", **({} if offered is None else {"accept-version": offered}))
+            assert raw.read().headers["version"] == chosen
 
 
 AFTER = [
@@ -159,18 +159,18 @@ def test_line_ends_after_the_headers_or_between_frames_are_ignored(
     for after_headers, after_frame in ((ends, b""), (b"", ends), (ends, ends)):
         with Raw(process.port, version, greet=False) as raw:
             raw.bytes(after_frame + b"".join(one[:-1] + after_headers + b"\0" + after_frame for one in commands))
-            heard = [raw.hear() for _ in commands]
+            heard = [raw.read() for _ in commands]
             assert [one.headers.get("receipt-id") for one in heard] == [None, "r1", "r2", "r3", "r4", "r5"]
             assert not any(one.body for one in heard)
 
 
 def test_line_ends_are_the_body_of_a_message(process: Process, name: str) -> None:
     with Raw(process.port) as raw:
-        raw.say("SUBSCRIBE", id="1", destination=f"/queue/{name}", receipt="r")
-        raw.hear()
+        raw.write("SUBSCRIBE", id="1", destination=f"/queue/{name}", receipt="r")
+        raw.read()
         for ends in LINE_ENDS:
             raw.bytes(f"SEND\ndestination:/queue/{name}\n\n".encode() + ends + b"\0")
-            assert raw.hear().body == ends
+            assert raw.read().body == ends
 
 
 SETTLED_BY = {"1.0": {"message-id"}, "1.1": {"message-id", "subscription"}, "1.2": {"id"}}
@@ -184,9 +184,9 @@ def test_each_version_names_a_message_by_its_own_headers(
     about = {"destination": f"/queue/{name}", "receipt": "r"}
     for left_out in (None, *SETTLED_BY[version]):
         with Raw(process.port, version) as raw:
-            raw.say("SUBSCRIBE", id="s", ack="client", **about)
-            raw.say("SEND", b"x", **about)
-            heard = [raw.hear() for _ in range(3)]
+            raw.write("SUBSCRIBE", id="s", ack="client", **about)
+            raw.write("SEND", b"x", **about)
+            heard = [raw.read() for _ in range(3)]
             message = next(one.headers for one in heard if one.command == "MESSAGE")
             values = {
                 "message-id": message["message-id"], "id": message.get("ack", message["message-id"]),
@@ -194,10 +194,12 @@ def test_each_version_names_a_message_by_its_own_headers(
             }  # fmt: skip
             if left_out is None:
                 # Those of other versions mean nothing, and do no harm.
-                raw.say(command, **values, receipt="settled")
-                assert raw.hear().headers.get("receipt-id") in ("settled", None)
+                raw.write(command, **values, receipt="settled")
+                assert raw.read().headers.get("receipt-id") in ("settled", None)
             else:
-                raw.say(command, **{key: value for key, value in values.items() if key != left_out}, receipt="settled")
+                raw.write(
+                    command, **{key: value for key, value in values.items() if key != left_out}, receipt="settled"
+                )
                 error = raw.is_ended().headers
                 assert error["message"] == f"{command} of STOMP {version} needs {left_out}"
                 assert error["receipt-id"] == "settled"
@@ -205,17 +207,17 @@ def test_each_version_names_a_message_by_its_own_headers(
 
 def test_a_message_of_another_subscription_is_refused(process: Process, name: str) -> None:
     with Raw(process.port, "1.1") as raw:
-        raw.say("SUBSCRIBE", id="s", destination=f"/queue/{name}", ack="client", receipt="r")
-        raw.hear()
-        raw.say("SEND", b"x", destination=f"/queue/{name}")
-        raw.say("ACK", **{"message-id": raw.hear().headers["message-id"], "subscription": "another"})
+        raw.write("SUBSCRIBE", id="s", destination=f"/queue/{name}", ack="client", receipt="r")
+        raw.read()
+        raw.write("SEND", b"x", destination=f"/queue/{name}")
+        raw.write("ACK", **{"message-id": raw.read().headers["message-id"], "subscription": "another"})
         assert "not the subscription" in raw.is_ended().headers["message"]
 
 
 def test_an_error_names_the_receipt_that_was_wanted(process: Process) -> None:
     for said in ("SEND", "SUBSCRIBE", "COMMIT", "ACK"):
         with Raw(process.port) as raw:
-            raw.say(said, id="1", destination="nowhere", transaction="none", receipt="r7")
+            raw.write(said, id="1", destination="nowhere", transaction="none", receipt="r7")
             assert raw.is_ended().headers["receipt-id"] == "r7"
 
 
@@ -230,11 +232,11 @@ def test_what_came_before_a_bad_frame_is_done(process: Process, name: str) -> No
 
 def test_delivery_ids_that_never_were_are_refused(process: Process, name: str) -> None:
     with Raw(process.port) as raw:
-        raw.say("SUBSCRIBE", id="1", destination=f"/queue/{name}", ack="client", receipt="r")
-        raw.say("SEND", b"x", destination=f"/queue/{name}")
-        heard = [raw.hear() for _ in range(2)]
+        raw.write("SUBSCRIBE", id="1", destination=f"/queue/{name}", ack="client", receipt="r")
+        raw.write("SEND", b"x", destination=f"/queue/{name}")
+        heard = [raw.read() for _ in range(2)]
         given = next(one.headers["ack"] for one in heard if one.command == "MESSAGE")
-        raw.say("ACK", id=f"{given}0")
+        raw.write("ACK", id=f"{given}0")
         assert "not delivered yet" in raw.is_ended().headers["message"]
 
 
@@ -242,8 +244,8 @@ class TestLimits:
     def send(self, process: Process, name: str, body: bytes = b"x", **headers: str) -> str:
         """What the broker answers."""
         with Raw(process.port) as raw:
-            raw.say("SEND", body, destination=f"/queue/{name}", receipt="r", **headers)
-            answer = raw.hear()
+            raw.write("SEND", body, destination=f"/queue/{name}", receipt="r", **headers)
+            answer = raw.read()
             return answer.command + answer.headers.get("message", "")
 
     def test_the_number_of_headers(self, process: Process, name: str) -> None:
@@ -282,17 +284,17 @@ class TestLimits:
         with Raw(process.port) as raw, Client(process.port, BINARY_WEBSOCKET) as client:
             client.send(f"/queue/{name}", body, persistent="true")
             # stomp.py reads a KiB at a time.
-            raw.say("SUBSCRIBE", id="1", destination=f"/queue/{name}")
-            assert raw.hear().body == body
+            raw.write("SUBSCRIBE", id="1", destination=f"/queue/{name}")
+            assert raw.read().body == body
             client.subscribe(f"/queue/{name}.back")
-            raw.say("SEND", body, destination=f"/queue/{name}.back")
+            raw.write("SEND", body, destination=f"/queue/{name}.back")
             assert client.message().body == body
 
 
 def test_a_silent_client_is_gone_after_a_while(process: Process) -> None:
     with Raw(process.port, greet=False) as raw:
-        raw.say("CONNECT", **{"accept-version": "1.2", "heart-beat": "100,0"})
-        assert raw.hear().headers["heart-beat"] == "0,100"
+        raw.write("CONNECT", **{"accept-version": "1.2", "heart-beat": "100,0"})
+        assert raw.read().headers["heart-beat"] == "0,100"
         assert "no heart-beat" in raw.is_ended().headers["message"]
 
 
@@ -318,7 +320,7 @@ def test_a_consumer_that_does_not_read_holds_nobody_up(tmp_path_factory: pytest.
     count, size = 1000, 20_000
     with broker(f"--data={data}", "--queue-limit=64MiB") as process, Client(process.port) as client:
         with Raw(process.port, receive_buffer=4096) as slow:
-            slow.say("SUBSCRIBE", id="1", destination="/queue/q", prefetch="10")
+            slow.write("SUBSCRIBE", id="1", destination="/queue/q", prefetch="10")
             for number in range(count):
                 client.c.send("/queue/q", b"%05d" % number + bytes(size))
             client.sync()
@@ -331,11 +333,11 @@ def test_a_consumer_that_does_not_read_holds_nobody_up(tmp_path_factory: pytest.
 def test_a_dead_client_gives_everything_back_marked(process: Process, name: str) -> None:
     with Client(process.port) as client:
         with Raw(process.port) as raw:
-            raw.say("SUBSCRIBE", id="1", destination=f"/queue/{name}", ack="client-individual", receipt="r")
-            raw.hear()
+            raw.write("SUBSCRIBE", id="1", destination=f"/queue/{name}", ack="client-individual", receipt="r")
+            raw.read()
             for body in (b"1", b"2"):
                 client.send(f"/queue/{name}", body)
-            assert [raw.hear().body for _ in range(2)] == [b"1", b"2"]
+            assert [raw.read().body for _ in range(2)] == [b"1", b"2"]
         client.subscribe(f"/queue/{name}")
         messages = [client.message() for _ in range(2)]
         assert [(one.body, one.headers["redelivered"]) for one in messages] == [(b"1", "true"), (b"2", "true")]

@@ -21,10 +21,10 @@ class Peer:
     @classmethod
     async def connect(cls, address: Address) -> "Peer":
         peer = cls(*await asyncio.open_connection(address.host, address.port))
-        await peer.say(frame("CONNECT", **{"accept-version": "1.2"}))
+        await peer.write(frame("CONNECT", **{"accept-version": "1.2"}))
         return peer
 
-    async def say(self, *frames: bytes) -> None:
+    async def write(self, *frames: bytes) -> None:
         """Returns when all is done."""
         self._number += 1
         name = f"n{self._number}"
@@ -48,7 +48,7 @@ async def test_destinations_that_are_not_used_any_more_are_let_go() -> None:
     async with running(local()) as (broker, (address,)):
         peer = await Peer.connect(address)
         for count in (limits.STOMP_PRODUCERS - 1, limits.STOMP_PRODUCERS, limits.STOMP_PRODUCERS + 1):
-            await peer.say(*(frame("SEND", b"x", destination=f"/queue/{number}") for number in range(count)))
+            await peer.write(*(frame("SEND", b"x", destination=f"/queue/{number}") for number in range(count)))
             assert producers(broker.core) == min(count, limits.STOMP_PRODUCERS)
         assert all(broker.core.destinations.queues[str(n)].messages == 3 for n in range(limits.STOMP_PRODUCERS - 1))
         peer.close()
@@ -59,17 +59,17 @@ async def test_transactions_use_few_sessions_again_and_again() -> None:
     async with running(local()) as (broker, (address,)):
         peer = await Peer.connect(address)
         for number in range(50):
-            await peer.say(
+            await peer.write(
                 frame("BEGIN", transaction="t"),
                 frame("SEND", b"x", destination=f"/queue/{number}", transaction="t"),
                 frame("COMMIT", transaction="t"),
             )
         assert len(broker.core.sessions) <= 3
         names = [str(number) for number in range(20)]
-        await peer.say(*(frame("BEGIN", transaction=name) for name in names))
+        await peer.write(*(frame("BEGIN", transaction=name) for name in names))
         assert len(broker.core.sessions) >= 21
-        await peer.say(*(frame("COMMIT", transaction=name) for name in names))
-        await peer.say()
+        await peer.write(*(frame("COMMIT", transaction=name) for name in names))
+        await peer.write()
         assert len(broker.core.sessions) <= 6
         peer.close()
 
@@ -97,7 +97,7 @@ async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
         writer.close()
         # Those who are in go on, and one who leaves makes room.
         for peer in peers:
-            await peer.say()
+            await peer.write()
         peers[0].close()
         while True:
             reader, writer = await asyncio.open_connection(address.host, address.port)

@@ -16,25 +16,25 @@ def test_go_stomp_unsubscribes_before_the_subscription_is_open(process: Process,
     with Raw(process.port, greet=False) as raw:
         for data in (CONNECT + subscribe + unsubscribe,) if at_once else (CONNECT, subscribe, unsubscribe):
             raw.bytes(data)
-        assert raw.hear().command == "CONNECTED"
-        assert raw.hear().headers["receipt-id"] == "19"
+        assert raw.read().command == "CONNECTED"
+        assert raw.read().headers["receipt-id"] == "19"
         raw.bytes(b"DISCONNECT\nreceipt:20\n\n\0")
-        assert raw.hear().headers["receipt-id"] == "20"
+        assert raw.read().headers["receipt-id"] == "20"
         with pytest.raises(EOFError):
-            raw.hear()
+            raw.read()
 
 
 def test_go_stomp_commits_what_it_acknowledges_and_does_not_wait(process: Process, name: str) -> None:
     destination = name.encode()
     with Raw(process.port, greet=False) as raw:
         raw.bytes(CONNECT)
-        raw.hear()
+        raw.read()
         raw.bytes(
             b"SUBSCRIBE\ndestination:/queue/%b\nack:client-individual\nid:1\n\n\0"
             b"SEND\ncontent-length:1\ndestination:/queue/%b\ncontent-type:text/plain\nreceipt:2\n\nx\0"
             % (destination, destination)
         )
-        heard = [raw.hear() for _ in range(2)]
+        heard = [raw.read() for _ in range(2)]
         message = next(one.headers["ack"] for one in heard if one.command == "MESSAGE")
         raw.bytes(
             b"BEGIN\ntransaction:10\n\n\0ACK\nid:%b\ntransaction:10\n\n\0"
@@ -42,7 +42,7 @@ def test_go_stomp_commits_what_it_acknowledges_and_does_not_wait(process: Proces
             b"COMMIT\ntransaction:10\n\n\0UNSUBSCRIBE\nid:1\nreceipt:1\n\n\0DISCONNECT\nreceipt:18\n\n\0"
             % (message.encode(), destination)
         )
-        assert [raw.hear().headers["receipt-id"] for _ in range(2)] == ["1", "18"]
+        assert [raw.read().headers["receipt-id"] for _ in range(2)] == ["1", "18"]
 
 
 def test_stompit_writes_a_line_end_after_each_frame_and_cuts_frames(process: Process, name: str) -> None:
@@ -50,14 +50,14 @@ def test_stompit_writes_a_line_end_after_each_frame_and_cuts_frames(process: Pro
     destination = name.encode()
     with Raw(process.port, greet=False) as raw:
         raw.bytes(b"CONNECT\naccept-version:1.0,1.1,1.2\nhost:/\nheart-beat:0,0\n\n\0\n")
-        assert raw.hear().headers["version"] == "1.2"
+        assert raw.read().headers["version"] == "1.2"
         raw.bytes(b"SEND\ndestination:/queue/%b\n\n" % destination)
         raw.bytes(b"hello\0\nSUBSCRIBE\ndestination:/queue/%b\nack:client-individual\nid:1\n\n\0\n" % destination)
-        message = raw.hear()
+        message = raw.read()
         assert message.body == b"hello"
         given = message.headers["ack"].encode()
         raw.bytes(b"ACK\nsubscription:1\nmessage-id:%b\nid:%b\n\n" % (given, given))
         raw.bytes(b"\0\nBEGIN\ntransaction:1\n\n\0\n")
         raw.bytes(b"SEND\ndestination:/queue/%b.out\ntransaction:1\n\ny\0\n" % destination)
         raw.bytes(b"COMMIT\ntransaction:1\nreceipt:1\n\n\0\nUNSUBSCRIBE\nid:1\n\n\0\nDISCONNECT\nreceipt:2\n\n\0\n")
-        assert [raw.hear().headers["receipt-id"] for _ in range(2)] == ["1", "2"]
+        assert [raw.read().headers["receipt-id"] for _ in range(2)] == ["1", "2"]

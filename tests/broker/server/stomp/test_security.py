@@ -55,9 +55,9 @@ def test_who_has_a_password_comes_in(guarded: Process, version: str, name: str) 
 )
 def test_nobody_else_does(guarded: Process, said: dict[str, str]) -> None:
     with Raw(guarded.port, greet=False) as raw:
-        raw.say("CONNECT", **{"accept-version": "1.2", **said})
+        raw.write("CONNECT", **{"accept-version": "1.2", **said})
         # Nothing that follows is done, or said anything of.
-        raw.say("SEND", b"x", destination="/queue/sneaked-in", receipt="r")
+        raw.write("SEND", b"x", destination="/queue/sneaked-in", receipt="r")
         error = raw.is_ended()
         assert "user" in error.headers["message"]
         assert "receipt-id" not in error.headers
@@ -74,9 +74,9 @@ def test_stomp_py_learns_that_it_was_not_let_in(guarded: Process, version: str) 
 
 def test_what_follows_a_good_password_is_done_after_it(guarded: Process, name: str) -> None:
     with Raw(guarded.port, greet=False) as raw:
-        raw.say("CONNECT", **{"accept-version": "1.2", "login": "ann", "passcode": PASSWORD})
-        raw.say("SEND", b"x" * 10_000, destination=f"/queue/{name}", receipt="r")
-        assert [raw.hear().command, raw.hear().command] == ["CONNECTED", "RECEIPT"]
+        raw.write("CONNECT", **{"accept-version": "1.2", "login": "ann", "passcode": PASSWORD})
+        raw.write("SEND", b"x" * 10_000, destination=f"/queue/{name}", receipt="r")
+        assert [raw.read().command, raw.read().command] == ["CONNECTED", "RECEIPT"]
 
 
 def test_rights_are_those_of_the_user(guarded: Process) -> None:

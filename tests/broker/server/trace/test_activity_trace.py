@@ -194,8 +194,8 @@ class TestAtRunTime:
         async with running(local()) as (_, (address,)):
             stranger = await Raw.connect(address, greet=False)
             await (await named(address, "App")).ask("trace", level="low")
-            stranger.say(native.frame(Kind.HELLO, {"version": native.VERSION, "application": "Late"}))
-            await stranger.hear_until(Kind.HELLO)
+            stranger.write(native.frame(Kind.HELLO, {"version": native.VERSION, "application": "Late"}))
+            await stranger.read_until(Kind.HELLO)
             assert [one["operation"] for one in await recorded(address, "Late")] == ["connect"]
 
     @in_loop

@@ -92,8 +92,8 @@ async def test_no_name_can_forge_a_line(tmp_path: Path, name: object) -> None:
     async with running(local(api_trace=path)) as (_, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()
-        raw.say(native.frame(Kind.OPEN_PRODUCER, {"destination": name}, session=1, link=1))
-        await raw.hear_until(Kind.ERROR)
+        raw.write(native.frame(Kind.OPEN_PRODUCER, {"destination": name}, session=1, link=1))
+        await raw.read_until(Kind.ERROR)
     (opening,) = [line for line in lines(path) if line.kind == "OPEN_PRODUCER"]
     assert opening.destination == (name[:255] if isinstance(name, str) else "")
 
@@ -103,7 +103,7 @@ async def test_strangers_and_broken_rules_are_traced(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     async with running(local(api_trace=path)) as (_, (address,)):
         raw = await Raw.connect(address, greet=False)
-        raw.say(native.header(Kind.COMMIT, session=7))
+        raw.write(native.header(Kind.COMMIT, session=7))
         await raw.is_ended()
     assert [(line.direction, line.kind, line.session) for line in lines(path)] == [
         ("in", "COMMIT", 7), ("out", "ERROR", 0), ("out", "END", 0),

@@ -127,17 +127,17 @@ async def test_one_frame_does_not_end_the_trace(level: str) -> None:
         await raw.open_producer("queue:a")
         await raw.open_consumer("queue:a")
         raw.send(b"one", b"two")
-        await raw.hear_until(Kind.DELIVER)
-        raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=2**64 - 1))
-        raw.say(native.frame(Kind.ASK, {"ask": "ping"}, first=2**64 - 1))
-        await raw.hear_until(Kind.ANSWER)
+        await raw.read_until(Kind.DELIVER)
+        raw.write(native.header(Kind.ACKNOWLEDGE, link=2, first=2**64 - 1))
+        raw.write(native.frame(Kind.ASK, {"ask": "ping"}, first=2**64 - 1))
+        await raw.read_until(Kind.ANSWER)
         found = await recorded(address, "")
         # What it covers is what was delivered, whatever the client says.
         assert one_of(found, "acknowledge")["messages"] == 2
         if level == "high":
             assert json.loads(one_of(found, "acknowledge")["detail"])["first"] == 2**63 - 1
         raw.send(b"three", first=3)
-        await raw.hear_until(Kind.DELIVER)
+        await raw.read_until(Kind.DELIVER)
         assert one_of(await recorded(address, ""), "put")["messages"] == 1
         assert broker.observer_errors.count == 0
 
@@ -158,8 +158,8 @@ async def test_a_frame_for_the_wrong_link_is_refused_as_without_a_trace(
             data = bytes(MESSAGES[2].data)
             flags, amount = MESSAGES[2].form, {1: 99, 2: 1, 99: 2}[link] if kind == Kind.REQUEST else 1
             # To the right link a frame of the wrong form, to the wrong link a good one.
-            raw.say(native.header(kind, flags=flags, link=link, first=1, amount=amount, length=len(data)) + data)
-            raw.say(native.header(Kind.COMMIT, session=77))
+            raw.write(native.header(kind, flags=flags, link=link, first=1, amount=amount, length=len(data)) + data)
+            raw.write(native.header(Kind.COMMIT, session=77))
             said.append(await raw.is_ended())
             assert broker.observer_errors.count == 0
     assert said[0] == said[1]
@@ -187,8 +187,8 @@ async def test_an_error_inside_an_observer_is_counted_and_logged_and_nothing_els
         await raw.open_consumer("queue:a")
         for number in range(1, 20):
             raw.send(b"x", first=number, flags=Flag.CONFIRM)
-            await raw.hear_until(Kind.DELIVER)
-            raw.say(native.header(Kind.ACKNOWLEDGE, link=2, first=number, amount=1))
+            await raw.read_until(Kind.DELIVER)
+            raw.write(native.header(Kind.ACKNOWLEDGE, link=2, first=number, amount=1))
         broker.activity.flush()
         assert broker.activity.status()["errors"] == broker.observer_errors.count > 0
         raw_client.opened.remove(raw)
@@ -221,9 +221,9 @@ async def test_records_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     async with running(local(trace="low")) as (broker, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()
-        raw.say(native.frame(Kind.ASK, {"ask": "ping"}, first=1) * 200)
+        raw.write(native.frame(Kind.ASK, {"ask": "ping"}, first=1) * 200)
         for _ in range(200):
-            await raw.hear_until(Kind.ANSWER)
+            await raw.read_until(Kind.ANSWER)
         while broker.activity._records_waiting:
             await asyncio.sleep(0.01)
         assert broker.activity.dropped > 20

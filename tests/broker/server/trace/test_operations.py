@@ -164,16 +164,16 @@ async def test_receives_by_id_have_their_own_times_whatever_comes_first() -> Non
         await raw.open_session()
         await raw.open_consumer("queue:a", room=0)
         for wanted in ("one", "two"):
-            raw.say(native.header(Kind.RECEIVE, link=2, length=3) + wanted.encode())
-            raw.say(native.frame(Kind.ASK, {"ask": "status"}, first=1))
-            await raw.hear_until(Kind.ANSWER)
+            raw.write(native.header(Kind.RECEIVE, link=2, length=3) + wanted.encode())
+            raw.write(native.frame(Kind.ASK, {"ask": "status"}, first=1))
+            await raw.read_until(Kind.ANSWER)
         other = await named(address, "Other")
         producer = await (await other.session()).producer("queue:a")
         for wanted in ("two", "one"):
             bodies = pa.array([b"x"], pa.binary())
             await producer.send_batch(encode_columns(bodies, {"correlation_id": pa.array([wanted])}), confirm=True)
-        await raw.hear_until(Kind.DELIVER)
-        await raw.hear_until(Kind.DELIVER)
+        await raw.read_until(Kind.DELIVER)
+        await raw.read_until(Kind.DELIVER)
         found = [one for one in await recorded(address, "") if one["operation"] == "get-by-id"]
         assert [json.loads(one["detail"])["correlation_id"] for one in found] == ["one", "two"]
         assert found[0]["t"] + found[0]["duration"] > found[1]["t"] + found[1]["duration"]
@@ -209,8 +209,8 @@ async def test_a_broken_rule_and_what_was_under_way() -> None:
         raw = await Raw.connect(address)
         await raw.open_session()
         await raw.open_consumer("queue:a", room=0)
-        raw.say(native.header(Kind.RECEIVE, link=2, length=3) + b"one")
-        raw.say(native.header(Kind.ACKNOWLEDGE_ROWS, link=99, first=1, amount=1))
+        raw.write(native.header(Kind.RECEIVE, link=2, length=3) + b"one")
+        raw.write(native.header(Kind.ACKNOWLEDGE_ROWS, link=99, first=1, amount=1))
         await raw.is_ended()
         found = await recorded(address, "")
         assert one_of(found, "acknowledge")["code"] == "failed: there is no consumer 99"
@@ -232,8 +232,8 @@ async def test_whatever_a_client_says_can_be_recorded(kind: Kind, value: dict[st
     async with running(local(trace="high")) as (_, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()
-        raw.say(native.frame(kind, value, session=1, link=5))
-        await raw.hear_until(Kind.ANSWER if kind == Kind.ASK else Kind.ERROR)
+        raw.write(native.frame(kind, value, session=1, link=5))
+        await raw.read_until(Kind.ANSWER if kind == Kind.ASK else Kind.ERROR)
         found = await recorded(address, "")
         assert found[-1]["code"].startswith("refused: ")
         assert len(found[-1]["destination"]) <= 255
@@ -247,8 +247,8 @@ async def test_a_put_in_a_transaction_waits_for_no_confirmation() -> None:
         await raw.open_session(transacted=True)
         await raw.open_producer("queue:a")
         raw.send(b"x", flags=Flag.CONFIRM)
-        raw.say(native.header(Kind.COMMIT, session=1))
-        await raw.hear_until(Kind.COMMITTED)
+        raw.write(native.header(Kind.COMMIT, session=1))
+        await raw.read_until(Kind.COMMITTED)
         found = await recorded(address, "")
         assert [one["operation"] for one in found][-2:] == ["put", "commit"]
 

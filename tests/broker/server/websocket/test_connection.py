@@ -46,7 +46,7 @@ async def test_a_subprotocol_is_agreed_on() -> None:
     async with running(local()) as (_, (address,)):
         web = await Web.open(address, ("v10.stomp", "v11.stomp"))
         assert web.subprotocol == "v11.stomp"
-        web.say(CONNECT)
+        web.write(CONNECT)
         assert "version:1.2\n" in await web.text()
 
 
@@ -62,9 +62,9 @@ async def test_a_frame_may_be_cut_anywhere(binary: bool, finished: bool) -> None
             whole += frame("SEND", "grün\0".encode() * 3, destination=queue)
             text = whole.decode()
             parts = (whole[:cut], whole[cut:]) if binary else (text[:cut].encode(), text[cut:].encode())
-            web.say(parts[0], binary=binary, finished=finished)
+            web.write(parts[0], binary=binary, finished=finished)
             web.event(Ping(b"between"))
-            web.say(parts[1], binary=binary)
+            web.write(parts[1], binary=binary)
             connected, message = await web.message(), await web.message()
             assert isinstance(connected, bytes) is isinstance(message, bytes) is binary
             body = message if isinstance(message, bytes) else message.encode()
@@ -75,7 +75,7 @@ async def test_a_frame_may_be_cut_anywhere(binary: bool, finished: bool) -> None
 async def test_a_message_may_hold_many_frames_and_each_answer_is_one() -> None:
     async with served() as (_, _, web):
         sent = b"".join(frame("SEND", b"%d" % n, destination="/queue/q") for n in range(50))
-        web.say(b"\n" + SUBSCRIBE + sent + b"\n")
+        web.write(b"\n" + SUBSCRIBE + sent + b"\n")
         assert "RECEIPT" in await web.text()
         heard = [await web.text() for _ in range(50)]
         assert [one.partition("\n\n")[2] for one in heard] == [f"{n}\0" for n in range(50)]
@@ -87,14 +87,14 @@ async def test_text_is_answered_with_text_if_it_is_any() -> None:
     async with served() as (_, address, web):
         native = await client(address)
         producer = await (await native.session()).producer("queue:q")
-        web.say(SUBSCRIBE)
+        web.write(SUBSCRIBE)
         assert isinstance(await web.message(), str)
         for body in (b"plain", b"\xff\0\xfe", "grün".encode()):
             await producer.send(body)
             message = await web.message()
             assert isinstance(message, bytes) is (body[:1] == b"\xff")
             assert (message if isinstance(message, bytes) else message.encode()).endswith(b"\n\n" + body + b"\0")
-        web.say(b"\n", binary=True)
+        web.write(b"\n", binary=True)
         await producer.send(b"plain")
         assert isinstance(await web.message(), bytes)
 
@@ -103,7 +103,7 @@ async def test_text_is_answered_with_text_if_it_is_any() -> None:
 async def test_a_heart_beat_is_a_message_of_its_own() -> None:
     async with running(local()) as (_, (address,)):
         web = await Web.open(address)
-        web.say(frame("CONNECT", **{"accept-version": "1.2", "heart-beat": "0,100"}))
+        web.write(frame("CONNECT", **{"accept-version": "1.2", "heart-beat": "0,100"}))
         assert "heart-beat:100,0" in await web.text()
         assert [await web.text() for _ in range(3)] == ["\n"] * 3
 
@@ -152,7 +152,7 @@ async def test_a_close_without_a_reason_is_answered_without_one() -> None:
 @in_loop
 async def test_what_a_lost_client_had_comes_again(how: str) -> None:
     async with served() as (_, address, web):
-        web.say(SUBSCRIBE + frame("SEND", b"x", destination="/queue/q"))
+        web.write(SUBSCRIBE + frame("SEND", b"x", destination="/queue/q"))
         assert [one.split("\n")[0] for one in (await web.text(), await web.text())] == ["RECEIPT", "MESSAGE"]
         consumer = await (await (await client(address)).session()).consumer("queue:q")
         if how == "close":
@@ -173,7 +173,7 @@ async def test_an_error_of_stomp_is_said_before_the_end() -> None:
         web.say_frame("SEND", b"x", destination="nowhere", receipt="r")
         # What it still says is not listened to, and does not take the last words back.
         for _ in range(100):
-            web.say(b"\n" * 1000)
+            web.write(b"\n" * 1000)
         error, code = await web.is_ended()
         assert "'nowhere' is not a destination" in error
         assert code == 1000
@@ -214,7 +214,7 @@ async def test_what_is_not_websocket_is_said_and_ends_the_connection(said: bytes
 async def test_nothing_but_connect_is_the_first_frame(said: bytes) -> None:
     async with running(local()) as (broker, (address,)):
         web = await Web.open(address)
-        web.say(said)
+        web.write(said)
         error, _ = await web.is_ended()
         assert "CONNECT" in error or "version" in error
         assert not broker.core.destinations.queues
@@ -241,7 +241,7 @@ async def test_many_small_pieces_let_others_be_heard(monkeypatch: pytest.MonkeyP
     async with served() as (_, _, web):
         data = SUBSCRIBE + frame("SEND", b"in pieces", destination="/queue/q")
         for at in range(len(data)):
-            web.say(data[at : at + 1], finished=at + 1 == len(data))
+            web.write(data[at : at + 1], finished=at + 1 == len(data))
         assert "RECEIPT" in await web.text()
         assert "in pieces" in await web.text()
 

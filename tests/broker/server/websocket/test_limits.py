@@ -33,10 +33,10 @@ async def test_a_message_is_bounded(more: int, pieces: int) -> None:
         # Twice: the next message has as much room.
         for _ in range(2 if more <= 0 else 1):
             for at in range(0, len(data), step):
-                web.say(data[at : at + step], binary=True, finished=at + step >= len(data))
+                web.write(data[at : at + step], binary=True, finished=at + step >= len(data))
             if more <= 0:
                 assert "RECEIPT" in str(await web.message())
-                web.say(frame("ABORT", transaction="t"))
+                web.write(frame("ABORT", transaction="t"))
             else:
                 assert f"a message of more than {most} bytes" in str(await web.message())
                 assert await web.is_closed() == 1009
@@ -47,11 +47,11 @@ async def test_a_message_is_bounded(more: int, pieces: int) -> None:
 async def test_before_it_is_let_in_it_has_less_room(more: int) -> None:
     async with running(local()) as (_, (address,)):
         web = await Web.open(address)
-        web.say(b"\n" * (limits.WEBSOCKET_BEFORE_HELLO + more - len(CONNECT)) + CONNECT)
+        web.write(b"\n" * (limits.WEBSOCKET_BEFORE_HELLO + more - len(CONNECT)) + CONNECT)
         if more <= 0:
             assert (await web.text()).startswith("CONNECTED")
             # From now on it has more.
-            web.say(of_size(limits.WEBSOCKET_BEFORE_HELLO + 1))
+            web.write(of_size(limits.WEBSOCKET_BEFORE_HELLO + 1))
             assert "RECEIPT" in await web.text()
         else:
             error, code = await web.is_ended()
@@ -64,9 +64,9 @@ async def test_a_message_that_began_before_stays_small(more: int) -> None:
     """However its bytes are cut."""
     async with running(local()) as (_, (address,)):
         web = await Web.open(address)
-        web.say(CONNECT, finished=False)
+        web.write(CONNECT, finished=False)
         assert (await web.text()).startswith("CONNECTED")
-        web.say(of_size(limits.WEBSOCKET_BEFORE_HELLO + more - len(CONNECT)))
+        web.write(of_size(limits.WEBSOCKET_BEFORE_HELLO + more - len(CONNECT)))
         assert ("RECEIPT" if more <= 0 else "ERROR") in await web.text()
 
 
@@ -76,7 +76,7 @@ async def test_the_first_frame_is_bounded_as_without_it() -> None:
     async with running(local()) as (_, (address,)):
         for size, answer in ((limits.FRAME_BEFORE_HELLO // 2, "CONNECTED"), (limits.FRAME_BEFORE_HELLO, "ERROR")):
             web = await Web.open(address)
-            web.say(frame("CONNECT", long="x" * size))
+            web.write(frame("CONNECT", long="x" * size))
             assert (await web.text()).startswith(answer)
 
 
@@ -96,7 +96,7 @@ async def test_it_must_log_in_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HELLO_SECONDS", 0.2)
     async with running(local()) as (broker, (address,)):
         silent, greeted = await Web.open(address), await Web.connect(address)
-        silent.say(b"CONNECT\naccept-version:1.2\n")
+        silent.write(b"CONNECT\naccept-version:1.2\n")
         error, code = await silent.is_ended()
         assert ("not logged in within 0.2 seconds" in error, code) == (True, 1000)
         await greeted.done()

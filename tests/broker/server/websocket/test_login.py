@@ -38,7 +38,7 @@ async def test_a_wrong_password(together: bool, users: Path) -> None:
         web = await Web.open(address)
         sent = frame("SEND", b"x", destination="/queue/sneaked-in", receipt="r")
         for message in (connect("not hers") + sent,) if together else (connect("not hers"), sent):
-            web.say(message)
+            web.write(message)
         error, code = await web.is_ended()
         assert ("wrong user or password" in error, "not hers" in error, code) == (True, False, 1000)
         assert not broker.core.destinations.queues
@@ -49,8 +49,8 @@ async def test_what_follows_a_good_password_is_done_after_it(users: Path) -> Non
     """It has as much room as it would have had if it had waited."""
     async with running(local(users=users)) as (broker, (address,)):
         web = await Web.open(address)
-        web.say(connect(PASSWORD))
-        web.say(frame("SEND", b"x" * (limits.WEBSOCKET_BEFORE_HELLO + 1), destination="/queue/q", receipt="r"))
+        web.write(connect(PASSWORD))
+        web.write(frame("SEND", b"x" * (limits.WEBSOCKET_BEFORE_HELLO + 1), destination="/queue/q", receipt="r"))
         assert (await web.text()).startswith("CONNECTED\n")
         assert (await web.text()).startswith("RECEIPT\n")
         assert broker.core.destinations.queues["q"].messages == 1
@@ -60,7 +60,7 @@ async def test_what_follows_a_good_password_is_done_after_it(users: Path) -> Non
 async def test_rights_are_those_of_the_user(users: Path) -> None:
     async with running(local(users=users)) as (_, (address,)):
         web = await Web.open(address)
-        web.say(connect(PASSWORD))
+        web.write(connect(PASSWORD))
         assert (await web.text()).startswith("CONNECTED\n")
         web.say_frame("SUBSCRIBE", id="1", destination="/queue/q")
         error, _ = await web.is_ended()

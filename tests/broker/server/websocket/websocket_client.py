@@ -72,19 +72,19 @@ class Web:
     async def connect(cls, address: Address) -> "Web":
         """It is let in."""
         web = await cls.open(address)
-        web.say(CONNECT)
+        web.write(CONNECT)
         assert (await web.text()).startswith("CONNECTED\n")
         return web
 
     def event(self, event: Event) -> None:
         self.writer.write(self.connection.send(event))
 
-    def say(self, data: bytes, *, binary: bool = False, finished: bool = True) -> None:
+    def write(self, data: bytes, *, binary: bool = False, finished: bool = True) -> None:
         self.event(BytesMessage(data, message_finished=finished) if binary else
                    TextMessage(data.decode(), message_finished=finished))  # fmt: skip
 
     def say_frame(self, command: str, body: bytes = b"", **headers: str) -> None:
-        self.say(frame(command, body, **headers))
+        self.write(frame(command, body, **headers))
 
     async def next(self) -> Event:
         """Raises EOFError when the broker has ended the connection."""
