@@ -1,7 +1,7 @@
 """Fills a queue with messages, and counts those that are left."""
 
 from broker.server.raw_client import client
-from features.receiving import numbers
+from features.message_helpers import numbers
 from mqlab.client import aio
 from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import encode

@@ -7,7 +7,7 @@ import pytest
 from broker.server.raw_client import client, in_loop, local, seen
 from client.broker_helpers import running
 from client.queue_helpers import filled
-from features.receiving import assert_no_messages, numbers, receive
+from features.message_helpers import assert_no_messages, numbers, receive
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer
 from mqlab.client.errors import MessagingError

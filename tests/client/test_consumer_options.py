@@ -3,7 +3,7 @@
 import pytest
 
 from broker.server.raw_client import client, in_loop, local, seen
-from features.receiving import numbers
+from features.message_helpers import numbers
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 

@@ -14,7 +14,7 @@ import uvloop
 
 from broker.server.raw_client import client, in_loop, local
 from features.broker_process import BrokerProcess
-from features.receiving import assert_no_messages, numbers
+from features.message_helpers import assert_no_messages, numbers
 from mqlab.broker.server.startup import running
 from mqlab.client import Message, aio
 from mqlab.client.consumer import Acknowledge

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.raw_client import client, in_loop, local, seen
-from features.receiving import assert_no_messages, numbers, receive
+from features.message_helpers import assert_no_messages, numbers, receive
 from mqlab.broker.server.startup import running
 from mqlab.client import RefusedError, aio, connect
 from mqlab.wire.native.bodies import encode

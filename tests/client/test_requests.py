@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.server.raw_client import client, in_loop, local
-from features.receiving import assert_no_messages, numbers
+from features.message_helpers import assert_no_messages, numbers
 from mqlab.client import MessagingError, RefusedError, aio, connect
 
 from .broker_helpers import Served, running

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.server.raw_client import in_loop, local, seen
-from features.receiving import numbers, receive
+from features.message_helpers import numbers, receive
 from mqlab.client.consumer import Acknowledge
 
 from .broker_helpers import running

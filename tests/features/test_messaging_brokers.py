@@ -12,7 +12,7 @@ from mqlab.broker.settings import Settings
 from mqlab.client import aio
 
 from .broker_process import BrokerProcess
-from .receiving import receive
+from .message_helpers import receive
 
 
 def site(folder: Path, name: str, to: str, other: Path) -> BrokerProcess:

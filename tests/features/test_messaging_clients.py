@@ -24,7 +24,7 @@ from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Kind
 
-from .receiving import numbers, receive
+from .message_helpers import numbers, receive
 
 
 @in_loop

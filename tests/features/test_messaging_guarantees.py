@@ -13,7 +13,7 @@ from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import RefusedError
 from mqlab.wire.native.bodies import encode
 
-from .receiving import assert_no_messages, numbers, receive
+from .message_helpers import assert_no_messages, numbers, receive
 
 
 async def messages_on(connection: aio.Connection, queue: str) -> int:

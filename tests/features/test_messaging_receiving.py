@@ -17,7 +17,7 @@ from mqlab.client.headers import Int
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import Value
 
-from .receiving import assert_no_messages, numbers, receive
+from .message_helpers import assert_no_messages, numbers, receive
 
 
 async def preload(session: aio.Session, count: int) -> None:

@@ -11,7 +11,7 @@ from mqlab.broker.server.startup import running
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode
 
-from .receiving import assert_no_messages, numbers, receive
+from .message_helpers import assert_no_messages, numbers, receive
 
 
 async def serve(session: aio.Session, requests: aio.Consumer, count: int) -> None:

@@ -16,7 +16,7 @@ from mqlab.client import aio
 from mqlab.client.errors import ClosedError, RefusedError
 from mqlab.wire.native.bodies import encode
 
-from .receiving import assert_no_messages, receive
+from .message_helpers import assert_no_messages, receive
 
 FRAME = 2 * 1024 * 1024
 

@@ -12,7 +12,7 @@ from mqlab.broker.settings import KIB, MIB
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode
 
-from .receiving import receive
+from .message_helpers import receive
 
 
 async def _show(connection: aio.Connection, name: str = "queue:q") -> dict[str, Any]:

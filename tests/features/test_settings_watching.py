@@ -15,7 +15,7 @@ from mqlab.client import aio
 from mqlab.client.errors import ClosedError, LoginError
 from mqlab.wire.address import Address
 
-from .receiving import receive
+from .message_helpers import receive
 
 BOUND = Address.parse("bindings:bound")
 

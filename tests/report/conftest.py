@@ -9,7 +9,7 @@ import pytest
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 
-from .reading import ReadPage
+from .html_report import ReadPage
 from .synthetic_runs import SyntheticRuns, cut_down, whole_study
 
 Write = Callable[[SyntheticRuns], RunFolder]

@@ -14,7 +14,7 @@ from mqlab.report.exhibits.headline import headline, rate_tiles
 from mqlab.study import load_study
 
 from .fabricated import fabricated
-from .reading import ReadPage
+from .html_report import ReadPage
 from .synthetic_runs import SyntheticRuns
 
 Write = Callable[[SyntheticRuns], RunFolder]

@@ -11,7 +11,7 @@ from mqlab.cli.run import default_systems
 from mqlab.events.folder import RunFolder
 from mqlab.study import load_study
 
-from .sweeping import OURS, SCAN, one_scenario
+from .sweep_study import OURS, SCAN, one_scenario
 
 
 def report(*arguments: str | Path) -> Result:

@@ -9,8 +9,8 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.table import table
 from mqlab.report.render.content import Table
 
-from .reading import ReadPage
-from .sweeping import FIRST, OURS, SCAN, SECOND, sweeps
+from .html_report import ReadPage
+from .sweep_study import FIRST, OURS, SCAN, SECOND, sweeps
 from .synthetic_runs import SyntheticRuns
 
 

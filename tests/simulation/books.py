@@ -14,7 +14,7 @@ from mqlab.broker.settings import Settings
 
 from .clock import Clock
 from .copies import LONG_AGO, ByThen, Copy, Deed, Event, Place, Sending, Work, place_of
-from .takers import Taker
+from .known_consumers import Taker
 
 
 class Fault(AssertionError):  # noqa: N818 - of the broker, not of the simulation

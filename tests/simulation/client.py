@@ -23,9 +23,9 @@ from mqlab.broker.core.effects import (
 from mqlab.broker.core.errors import CommandError
 
 from .books import Books, Fault
-from .checking import delivered, promised
 from .copies import LONG_AGO, Deed, Work
 from .host import SimulatedBroker
+from .invariants import delivered, promised
 from .messages import numbers_in
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mqlab.broker.policy import Policy
 from .messages import Message
 
 if TYPE_CHECKING:
-    from .takers import Taker
+    from .known_consumers import Taker
 
 # None: it cannot be known.
 Outcome = Literal["no", "prepared", "yes"] | None

@@ -11,9 +11,9 @@ from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
 from .books import Fault
-from .checking import promised
 from .client import Action, Client
-from .takers import Taker
+from .invariants import promised
+from .known_consumers import Taker
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.sessions import CoreProducer
 
-from .checking import promised
 from .client import Action, Client
 from .copies import ByThen, Copy, Deed, Line, Place, Sending, Work
+from .invariants import promised
 from .messages import Message, payload_of
 
 COLOURS = ("", "red", "blue")

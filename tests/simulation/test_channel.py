@@ -16,7 +16,7 @@ from mqlab.broker.server.channels.receiving_end import ReceivingEnd
 from mqlab.broker.server.channels.token import ChannelToken
 from mqlab.broker.store import journal_file
 
-from .noticing import notices
+from .noticed_faults import notices
 from .simulate import simulate_channel
 from .test_simulation import Mistake, at_once
 

@@ -18,7 +18,7 @@ from mqlab.broker.core.model.span_list import SpanList
 from mqlab.broker.core.transactions.two_phase_commit import TwoPhaseCommit
 from mqlab.broker.store import journal_file, segments
 
-from .noticing import notices
+from .noticed_faults import notices
 from .simulate import simulate
 
 SEEDS = range(1000 if os.environ.get("MQLAB_TORTURE") else 40)

@@ -10,13 +10,13 @@ from broker.store.disk import Disk, write_image
 from mqlab.broker.store.recovery.recovery import RecoveredState
 
 from .books import Books, Fault
-from .cast import cast, settings
-from .checking import nobody_waits_in_vain
 from .clock import STEPS_MS, Clock, in_place
 from .files import Crashed, SimulatedFiles
+from .final_checks import come_to_rest, drain, nothing_is_left, old_files_go
 from .host import SimulatedBroker
-from .last import come_to_rest, drain, nothing_is_left, old_files_go
-from .settling import settle
+from .invariants import nobody_waits_in_vain
+from .participants import cast, settings
+from .recovery_checks import settle
 
 # Bytes of payloads that recovery keeps in memory: so few that some stay in the journal.
 _KEEP_IN_MEMORY = 2000

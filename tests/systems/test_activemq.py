@@ -2,8 +2,8 @@ import pytest
 
 from mqlab.systems import SystemSettingError, system
 
-from .hanging import check_hanging
-from .real import CHECKS, Real, real
+from .hanging_system import check_hanging
+from .real_system import CHECKS, Real, real
 
 needs_it = pytest.mark.needs_system("activemq:driver=stomp")
 up = real("activemq:driver=stomp")

@@ -2,7 +2,7 @@ import pytest
 
 from mqlab.systems import SystemSettingError, system
 
-from .real import CHECKS, Real, real
+from .real_system import CHECKS, Real, real
 
 needs_it = pytest.mark.needs_system("artemis:driver=stomp")
 up = real("artemis:driver=stomp")

@@ -4,7 +4,7 @@ import pytest
 
 from mqlab.systems import SystemSettingError, system
 
-from .real import CHECKS, Real, real
+from .real_system import CHECKS, Real, real
 
 up = real("embedded:driver=stomp")
 

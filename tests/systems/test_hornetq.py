@@ -2,7 +2,7 @@ import pytest
 
 from mqlab.systems import system
 
-from .real import CHECKS, Real, real
+from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("hornetq")
 up = real("hornetq")

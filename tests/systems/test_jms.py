@@ -22,8 +22,8 @@ from mqlab.runner.checks.feature_checks import NumberedProducer, expect
 from mqlab.systems import system
 from mqlab.systems.program import free_port
 
-from .hanging import check_hanging
-from .real import CHECKS, Real, real
+from .hanging_system import check_hanging
+from .real_system import CHECKS, Real, real
 
 artemis = real("artemis:driver=jms")
 activemq = real("activemq:driver=jms")

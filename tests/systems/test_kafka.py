@@ -8,8 +8,8 @@ from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions, Sender
 from mqlab.drivers.kafka.client import topic_of
 from mqlab.systems import system
 
-from .hanging import check_hanging
-from .real import CHECKS, Real, real
+from .hanging_system import check_hanging
+from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("kafka")
 up = real("kafka:memory=256M")

@@ -4,7 +4,7 @@ from mqlab.drivers import ReceiverOptions
 from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import SystemFailedError, system
 
-from .real import CHECKS, Real, real
+from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("openmq")
 up = real("openmq")

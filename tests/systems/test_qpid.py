@@ -1,6 +1,6 @@
 import pytest
 
-from .real import CHECKS, Real, real
+from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("qpid")
 up = real("qpid")

@@ -6,8 +6,8 @@ from mqlab.runner.capability import unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import SystemFailedError, system
 
-from .hanging import check_hanging
-from .real import CHECKS, Real, real
+from .hanging_system import check_hanging
+from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("rabbitmq")
 up = real("rabbitmq")

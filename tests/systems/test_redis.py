@@ -6,8 +6,8 @@ import pytest
 from mqlab.drivers import DriverError, ReceiverOptions
 from mqlab.systems import SystemFailedError, system
 
-from .hanging import check_hanging
-from .real import CHECKS, Real, real
+from .hanging_system import check_hanging
+from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("redis")
 up = real("redis")

@@ -32,7 +32,7 @@ sys.path.insert(0, str(TESTS))
 
 import uvloop  # noqa: E402 - found only now
 
-from hostile.good import PAUSE, GoodClients  # noqa: E402
+from hostile.honest_clients import PAUSE, GoodClients  # noqa: E402
 from hostile.target import GUEST, GUESTS_PASSWORD, Target, exchange  # noqa: E402
 from mqlab.client import aio  # noqa: E402
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.queue_usage import RELEASE_SHARE
 
-from .parts import ACKNOWLEDGED, DELAYED, DELIVERED, LEAVING, PENDING, VISIBLE, Entry, ProducerModel
+from .model_parts import ACKNOWLEDGED, DELAYED, DELIVERED, LEAVING, PENDING, VISIBLE, Entry, ProducerModel
 from .reference_model import Model
 
 # Where messages are moved to: their sizes depend on which of them are moved together.

@@ -30,7 +30,7 @@ from mqlab.broker.settings import Settings
 from mqlab.wire.native.bodies import Payload, decode, encode
 
 from .payloads import bodies_of
-from .replayed import Replayed
+from .reference_recovery import Replayed
 
 # The time at which a core begins here, in ms since 1970.
 NOW = 1_000_000

@@ -9,7 +9,7 @@ from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.wire.native.bodies import decode
 
-from .parts import DELIVERED, VISIBLE, ConsumerModel, Entry
+from .model_parts import DELIVERED, VISIBLE, ConsumerModel, Entry
 from .reference_model import Model
 
 

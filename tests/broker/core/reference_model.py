@@ -19,7 +19,7 @@ from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Requ
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.queue import Queue
 
-from .parts import (
+from .model_parts import (
     ACKNOWLEDGED,
     DELAYED,
     DELIVERED,
@@ -35,7 +35,7 @@ from .parts import (
     Wanted,
     payload_of,
 )
-from .world import World
+from .model_state import World
 
 PREPARED, DECIDED = 1, 2
 

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 
-from .acting import Actions, pick
-from .moves import CLIENT, DURABLE, RECEIVED_FROM, SENT_TO, amount, commands, selector, share, which
-from .parts import SessionModel
+from .command_strategies import CLIENT, DURABLE, RECEIVED_FROM, SENT_TO, amount, commands, selector, share, which
+from .model_commands import Actions, pick
+from .model_parts import SessionModel
 
 TORTURE = bool(os.environ.get("MQLAB_TORTURE"))
 pytestmark = [pytest.mark.timeout(0)] if TORTURE else []

@@ -9,7 +9,7 @@ from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.routing.subscriptions import full_name, stored_name
 
 from .commands import Driven
-from .replayed import Replayed
+from .reference_recovery import Replayed
 
 PARTS = ("a", "b", "a/b", "a%2Fb", "%", "a%", "/", "b/a")
 

@@ -8,7 +8,7 @@ from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
 from .payloads import batch, single
-from .replayed import Replayed
+from .reference_recovery import Replayed
 
 
 def test_a_subscription_gets_what_its_selector_chooses() -> None:

@@ -8,7 +8,7 @@ from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
-from .replayed import Replayed
+from .reference_recovery import Replayed
 
 
 def test_a_durable_subscriber_that_was_away_gets_what_it_missed() -> None:

@@ -16,7 +16,7 @@ from mqlab.broker.store.recovery.recovery import RecoveredState
 from mqlab.wire.native.bodies import Payload, decode, encode
 from mqlab.wire.native.columns import encode_columns
 
-from .meaning import ids_in, ids_of
+from .journal_state import ids_in, ids_of
 
 Emit = Callable[[Record, bool], None]
 

@@ -11,8 +11,8 @@ from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
 from mqlab.broker.store.segments import segment_path
 from mqlab.wire.native.bodies import encode
 
+from .journal_state import JournalState, StatesByRecord, differences, state_of
 from .journals import DECLARED, REMEMBERED, MemoryFiles, Written, recovered, workload, written
-from .meaning import JournalState, StatesByRecord, differences, state_of
 
 LONG = bool(os.environ.get("MQLAB_TORTURE"))
 KIB = 1024

@@ -11,8 +11,8 @@ from mqlab.broker.store.group_commit import SyncSchedule
 from mqlab.broker.store.recovery.recovery import recover
 
 from .disk import RecordedFiles
+from .journal_state import StatesByRecord, differences, state_of
 from .machine import KEEP_IN_MEMORY, Machine
-from .meaning import StatesByRecord, differences, state_of
 
 SCHEDULES = range(1000 if os.environ.get("MQLAB_TORTURE") else 150)
 

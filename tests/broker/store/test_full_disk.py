@@ -17,8 +17,8 @@ from mqlab.broker.store.segments import segment_numbers
 from mqlab.wire.native.bodies import encode
 
 from .disk import RecordedFiles
+from .journal_state import StatesByRecord, differences, state_of
 from .machine import KEEP_IN_MEMORY, Clock, Machine, small_settings
-from .meaning import StatesByRecord, differences, state_of
 from .small_core import Message
 
 KIB, MIB = 1024, 1024 * 1024

@@ -17,7 +17,7 @@ from mqlab.broker.store.recovery.recovery import recover
 from mqlab.broker.store.segments import segment_numbers, segment_path
 
 from .golden_store import GOLDEN, RECORDS, write_store
-from .meaning import state_of
+from .journal_state import state_of
 
 STORES = sorted(path.name for path in GOLDEN.iterdir())
 VERSIONS = {name: segment_path(GOLDEN / name, 1).read_bytes()[: len(MAGIC)] for name in STORES}

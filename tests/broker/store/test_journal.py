@@ -11,8 +11,8 @@ from mqlab.broker.store.segments import segment_numbers, segment_path
 from mqlab.wire.native.bodies import encode
 
 from .disk import Call, Disk, RecordedFiles
+from .journal_state import StatesByRecord, differences, state_of
 from .machine import Machine, small_settings
-from .meaning import StatesByRecord, differences, state_of
 from .small_core import Message, SmallCore
 
 

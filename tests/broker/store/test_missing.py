@@ -15,8 +15,8 @@ from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
 from mqlab.broker.store.segments import segment_numbers, segment_path
 
 from .disk import RecordedFiles
+from .journal_state import StatesByRecord, differences, state_of
 from .machine import Machine, small_settings
-from .meaning import StatesByRecord, differences, state_of
 from .test_full_disk import Sender
 
 Harm = Callable[[Path, Path], None]

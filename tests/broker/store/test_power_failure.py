@@ -18,8 +18,8 @@ from mqlab.broker.store.recovery.recovery import recover
 from mqlab.broker.store.segments import segment_path
 
 from .disk import Call, Disk, RecordedFiles, write_image
+from .journal_state import StatesByRecord, differences, state_of
 from .machine import KEEP_IN_MEMORY, Machine, small_settings
-from .meaning import StatesByRecord, differences, state_of
 
 # The long form crashes at more than 10,000 points.
 SEEDS = range(60 if os.environ.get("MQLAB_TORTURE") else 8)

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from broker.server.raw_client import client, in_loop
-from features.receiving import numbers, receive
+from features.message_helpers import numbers, receive
 from mqlab.broker import limits
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings

@@ -9,7 +9,7 @@ from mqlab.report.claims.verdicts import ALL_SYSTEMS, HOLDS, INCONCLUSIVE, NOT_T
 from mqlab.report.data.run_results import RunResults
 from mqlab.study import Claim
 from report.conftest import Write
-from report.sweeping import FIRST, SCAN, SECOND, sweeps
+from report.sweep_study import FIRST, SCAN, SECOND, sweeps
 from report.synthetic_runs import SyntheticRuns, add_system, whole_study
 
 

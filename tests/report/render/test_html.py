@@ -8,7 +8,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 from mqlab.report.data.run_results import RunResults
 from report.conftest import Write
-from report.reading import ReadPage
+from report.html_report import ReadPage
 from report.synthetic_runs import RATES, SyntheticRuns, add_system
 
 MATRIX = "Appendix 2: Raw data"

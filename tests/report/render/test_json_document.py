@@ -6,7 +6,7 @@ from pathlib import Path
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json
 from report.conftest import Write
-from report.sweeping import OURS, SCAN, sweeps
+from report.sweep_study import OURS, SCAN, sweeps
 from report.synthetic_runs import CLASSES, SyntheticRuns
 
 

@@ -5,7 +5,7 @@ import re
 from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 from report.conftest import Write
-from report.reading import ReadPage
+from report.html_report import ReadPage
 from report.synthetic_runs import SyntheticRuns
 
 

@@ -12,8 +12,8 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.report.render.page import DRAWN, drawn_points
 from mqlab.study import load_study
 from report.fabricated import fabricated
-from report.reading import ReadPage
-from report.sweeping import one_scenario
+from report.html_report import ReadPage
+from report.sweep_study import one_scenario
 from report.synthetic_runs import SyntheticRuns
 
 

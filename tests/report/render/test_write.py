@@ -11,7 +11,7 @@ from mqlab.pipeline.measure_tables import NotMeasuredError
 from mqlab.report import write_report
 from mqlab.study import load_study
 from report.conftest import Write
-from report.reading import ReadPage
+from report.html_report import ReadPage
 from report.synthetic_runs import SyntheticRuns
 
 

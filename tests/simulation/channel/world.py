@@ -14,9 +14,9 @@ from simulation.books import Fault
 from simulation.clock import STEPS_MS
 
 from .books import Books, settled
+from .broker_log import heard
 from .clients import Application, Consumer, Producer
-from .hearing import heard
-from .last import at_rest, status_is_sound
+from .final_checks import at_rest, status_is_sound
 from .loop import Loop
 from .network import Network, Route
 from .site import Site

@@ -13,8 +13,8 @@ from mqlab.broker.settings import POLICY_FIELDS
 from mqlab.client import aio
 from mqlab.events.schema import TABLES
 from mqlab.systems import Running, SystemFailedError, SystemSettingError, system
-from systems.hanging import check_hanging
-from systems.real import Real, real
+from systems.hanging_system import check_hanging
+from systems.real_system import Real, real
 
 up = real("embedded")
 

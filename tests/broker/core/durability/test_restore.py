@@ -2,7 +2,7 @@
 
 from broker.core.commands import NOW, Driven
 from broker.core.payloads import single
-from broker.core.replayed import Replayed
+from broker.core.reference_recovery import Replayed
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.broker.core.effects import Append

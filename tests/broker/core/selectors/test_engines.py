@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from . import table
-from .evaluating import outcome
 from .expressions import Expressions, Said
+from .selector_outcomes import outcome
 
 SEED = 38
 COUNT = 10_000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mqlab.broker.core.selectors import BadSelectorError, compile_selector
 
-from .evaluating import outcome, selected
+from .selector_outcomes import outcome, selected
 
 
 @pytest.mark.parametrize(

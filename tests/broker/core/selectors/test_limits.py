@@ -6,7 +6,7 @@ import pytest
 from mqlab.broker.core.selectors import BadSelectorError, compile_selector
 from mqlab.broker.limits import LIKE_FLOATING, SELECTOR, SELECTOR_DEPTH
 
-from .evaluating import outcome, selected
+from .selector_outcomes import outcome, selected
 
 
 def of_size(size: int, character: str = "a") -> str:

@@ -5,7 +5,7 @@ import pytest
 
 from mqlab.broker.core.selectors import BadSelectorError, compile_selector
 
-from .evaluating import outcome, selected
+from .selector_outcomes import outcome, selected
 
 
 @pytest.mark.parametrize(

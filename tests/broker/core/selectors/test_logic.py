@@ -2,7 +2,7 @@
 
 import pytest
 
-from .evaluating import outcome
+from .selector_outcomes import outcome
 
 # Rows run over all pairs of TRUE, FALSE and UNKNOWN.
 VALUES = {"T": True, "F": False, "U": None}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .evaluating import outcome, selected
+from .selector_outcomes import outcome, selected
 
 LEAST, MOST = -(2**63), 2**63 - 1
 longs = st.one_of(st.integers(LEAST, MOST), st.integers(-9, 9), st.sampled_from([LEAST, LEAST + 1, MOST, MOST - 1]))

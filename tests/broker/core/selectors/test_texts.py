@@ -5,7 +5,7 @@ import pytest
 
 from mqlab.broker.core.selectors import BadSelectorError, compile_selector
 
-from .evaluating import selected
+from .selector_outcomes import selected
 
 CONVERT = "convert_string_expressions:"
 

@@ -6,7 +6,7 @@ import pytest
 
 from mqlab.broker.core.selectors import BadSelectorError, compile_selector
 
-from .evaluating import outcome, selected
+from .selector_outcomes import outcome, selected
 
 INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 APPROXIMATES = (pa.float32(), pa.float64())

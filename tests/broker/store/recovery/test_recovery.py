@@ -10,9 +10,9 @@ import pytest
 from tests.process_helpers import descriptors_below
 
 from broker.store.disk import RecordedFiles
+from broker.store.journal_state import ids_of
 from broker.store.journals import recovered, written
 from broker.store.machine import Machine
-from broker.store.meaning import ids_of
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.store.encoding import encode, encode_file_header
 from mqlab.broker.store.files.layer import Files

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.store.meaning import ids_of
+from broker.store.journal_state import ids_of
 from mqlab.broker.core.durability.records import Declare, Forget, Put, Record, Remove
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.store.encoding import encode, encode_file_header

@@ -1,4 +1,4 @@
-"""The end of a simulation of two brokers: what must be left of all that went between them."""
+"""The end of a simulation of two brokers: the messages that must be left."""
 
 from __future__ import annotations
 

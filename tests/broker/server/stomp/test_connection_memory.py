@@ -1,4 +1,4 @@
-"""What a connection takes up inside the broker, however long it lasts."""
+"""The memory that a STOMP connection takes inside the broker, however long it lasts."""
 
 import asyncio
 

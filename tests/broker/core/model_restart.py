@@ -1,10 +1,10 @@
-"""A restart of core and model: all that the journal has comes back, and nothing else."""
+"""A restart of core and model: all that the journal holds comes back, and nothing else."""
 
 from __future__ import annotations
 
 from mqlab.broker.core.broker import Core
 
-from .parts import DELAYED, LEAVING, PENDING, VISIBLE, Entry
+from .model_parts import DELAYED, LEAVING, PENDING, VISIBLE, Entry
 from .reference_model import Model
 
 

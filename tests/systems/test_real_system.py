@@ -1,4 +1,4 @@
-"""The tests of real systems say by name what is not installed, and fail where everything must be."""
+"""Tests of real systems name what is not installed, and fail where everything must be installed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from mqlab.systems import SYSTEMS, System, SystemFailedError, system
 
 from .conftest import _missing, pytest_runtest_setup
 from .fakes import Fake
-from .real import CHECKS, Real
+from .real_system import CHECKS, Real
 
 
 class Item:

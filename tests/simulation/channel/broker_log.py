@@ -1,4 +1,4 @@
-"""What the brokers log: some of it tells what happened, some of it nobody may ever read."""
+"""The log of the brokers: lines that tell what happened, and lines that must never appear."""
 
 from __future__ import annotations
 

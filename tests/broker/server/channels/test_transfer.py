@@ -1,4 +1,4 @@
-"""What goes through a channel: messages as they were sent, in order, in batches."""
+"""A channel transfers messages as they were sent, in order, in batches."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the tests of selectors share: a selector over columns written as lists, and its three-valued outcome."""
+"""Evaluates a selector over columns that a test writes as lists; the outcome is three-valued."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A client that must wait is not listened to, and is yet known to be alive or gone."""
+"""The broker does not read from a client that must wait, and yet notices whether it is alive or gone."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What must be true of every delivery, every promise, and between commands."""
+"""Invariants of every delivery and every confirmation, and of the state between commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .books import Books, Fault
 from .copies import Copy, Deed, Event, Place, Work
-from .takers import Taker
+from .known_consumers import Taker
 
 
 def delivered(books: Books, taker: Taker, first: int, numbers: Iterable[int], count: int) -> None:

@@ -1,4 +1,4 @@
-"""Acknowledgements in another session's transaction, and deliveries that were tried in vain."""
+"""Acknowledgements in another session's transaction, and returned deliveries."""
 
 from mqlab.broker.core.effects import Committed, RolledBack
 

@@ -1,4 +1,4 @@
-"""A real system that hangs: nothing that a driver asks of it is waited for without an end."""
+"""A real system that hangs: every call of a driver ends with an error in time."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import Running
 
-from .real import Real
+from .real_system import Real
 
 Closing = DriverConnection | Receiver | DriverRequester | Responder | Sender
 

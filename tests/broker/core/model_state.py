@@ -1,4 +1,4 @@
-"""The state of the model, and what follows when something happens to a message."""
+"""The state of the model, and its changes when something happens to a message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.wire.native.bodies import decode
 
-from .parts import (
+from .model_parts import (
     ACKNOWLEDGED,
     DELAYED,
     LEAVING,
@@ -32,7 +32,7 @@ from .parts import (
     shares,
 )
 from .payloads import Bodies, bodies_of
-from .replayed import Replayed
+from .reference_recovery import Replayed
 
 
 class World:

@@ -1,4 +1,4 @@
-"""What the machine of the model does: each command finds somebody who can do it, as an honest client would."""
+"""The commands of the model's state machine: each one chooses a client that may send it."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -10,12 +10,12 @@ from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.wire.native.bodies import decode
 
 from .checks import check
+from .command_strategies import CLIENT, DURABLE, SMALL, WANTED
 from .commands import NOW
 from .effects import browsed, take_effects
-from .moves import CLIENT, DURABLE, SMALL, WANTED
-from .parts import SELECTORS, VISIBLE, ConsumerModel, ProducerModel, SessionModel
+from .model_parts import SELECTORS, VISIBLE, ConsumerModel, ProducerModel, SessionModel
+from .model_restart import restart
 from .reference_model import Model
-from .restarting import restart
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""That a simulation notices what is wrong."""
+"""Checks that a simulation notices a fault."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A recovery made of dictionaries: what the records of a journal come to, message by message."""
+"""A reference recovery made of dictionaries: it applies the records of a journal message by message."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Who takes part in a simulation, and under which settings: both by the seed."""
+"""The clients and settings of a simulation, chosen by its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a simulation: everything is taken by somebody who takes all, and then nothing may be left anywhere."""
+"""The end of a simulation: a consumer receives everything, and then nothing may be left anywhere."""
 
 from __future__ import annotations
 

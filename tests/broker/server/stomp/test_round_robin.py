@@ -1,4 +1,4 @@
-"""Messages that a client sends one by one are dealt to the consumers of a queue one by one, however they come."""
+"""A queue deals messages that a client sends one by one to its consumers one by one, however they arrive."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""Well-behaved clients beside the attackers: what they sent must arrive once, and how long they waited is kept."""
+"""Well-behaved clients beside the attackers: their messages must arrive once; they record how long they waited."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Consumers as the books know them: what they may be given, and what they have."""
+"""Consumers as the books know them: the messages that they may get, and those that they hold."""
 
 from __future__ import annotations
 

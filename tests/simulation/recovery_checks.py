@@ -1,4 +1,4 @@
-"""After a crash: what recovery has found against what the books say for a journal that ends where it ends."""
+"""After a crash: the state that recovery found against the books, for the journal as it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: the core says again exactly what is still needed of the ids it is asked for."""
+"""Checkpoints: the core repeats exactly the records that are still needed of the given ids."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from mqlab.wire.native.bodies import decode
 
 from .commands import NOW, Driven
 from .payloads import batch, single
-from .replayed import Replayed
+from .reference_recovery import Replayed
 from .stand_ins import Disk
 
 ALL = [(1, 1_000_000)]

@@ -1,4 +1,4 @@
-"""What the model of the core is made of: messages, and those who send and take them."""
+"""The parts of the core's model: messages, producers and consumers."""
 
 from __future__ import annotations
 

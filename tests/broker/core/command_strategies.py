@@ -1,4 +1,4 @@
-"""What can happen to the core, as strategies: commands by their name, with numbers that choose who does it."""
+"""Strategies for commands to the core: a command by its name, with numbers that choose the client."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.broker.settings import Settings
 
-from .parts import SELECTORS, Wanted
+from .model_parts import SELECTORS, Wanted
 
 # So small that queues and the broker get full within a few sends. (A batch with columns has some 700 bytes before any
 # body.) What two queues and the topic do differently is in their policies.

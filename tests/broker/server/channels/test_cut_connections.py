@@ -1,4 +1,4 @@
-"""Links that are cut and brokers that stop, at the moments that matter: each message arrives once."""
+"""Connections of a channel are cut and brokers stop at critical moments: each message arrives once."""
 
 import asyncio
 import json
