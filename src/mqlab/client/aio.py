@@ -16,10 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Unpack, get_args
 
-from mqlab.client.browser import Browser
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer
-from mqlab.client.errors import ClosedError, MessagingError, RefusedError
+from mqlab.client.errors import ClosedError, MessagingError, RefusedError, SeenAllError
 from mqlab.client.headers import Headers, MessageEncoder, ProducerDefaults
 from mqlab.client.message import Delivery, Message
 from mqlab.client.open_connection import open_connection
@@ -27,7 +26,7 @@ from mqlab.client.producer import Producer
 from mqlab.client.requester import Requester
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer
-from mqlab.wire.native.frames import Kind
+from mqlab.wire.native.frames import Frame, Kind
 
 __all__ = ["Browser", "Connection", "Consumer", "Delivery", "Producer", "Requester", "Session", "connect"]
 
@@ -36,6 +35,28 @@ MAX_PREFETCH = 1_000_000
 CLOSE_TIMEOUT_S = 10.0
 # Producers for replies that a session keeps open; it closes the least recently used one.
 _MAX_REPLY_PRODUCERS: Final = 64
+
+
+class Browser(Consumer):
+    """Gives the messages that were on a queue when the browser was opened, and that are still there."""
+
+    end_error = SeenAllError
+
+    def __init__(
+        self, connection: NativeClientConnection, session: int, link: int, destination: str, prefetch: int
+    ) -> None:
+        super().__init__(connection, session, link, destination, prefetch, "dups_ok")
+
+    def handle(self, frame: Frame) -> None:
+        if frame.kind == Kind.SEEN:
+            self.lost(SeenAllError("the browser has reached the end of the queue"))
+        else:
+            super().handle(frame)
+
+    async def close(self, *, unprocessed: int = 0) -> None:  # noqa: ARG002 - a browser acknowledges nothing
+        self._connection.detach(self._link)
+        self._error = None
+        await super().close()
 
 
 async def connect(

@@ -12,8 +12,7 @@ import pytest
 import trustme
 
 from mqlab.broker import limits
-from mqlab.broker.security.certificates import expiry_of
-from mqlab.broker.server.listener import Listener
+from mqlab.broker.server.listener import Listener, expiry_of
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from cryptography import x509
+
 from mqlab.broker import limits
-from mqlab.broker.security.certificates import expiry_of
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.settings import SettingError
@@ -218,3 +219,11 @@ async def _remove_stale_socket(path: Path) -> None:
         return
     writer.close()
     raise OSError(f"{path}: another process listens on this socket already")
+
+
+def expiry_of(certificate: Path) -> datetime | None:
+    """The expiry of the first certificate in a PEM file; None if the file cannot be read."""
+    try:
+        return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError):
+        return None

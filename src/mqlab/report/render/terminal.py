@@ -11,16 +11,7 @@ from rich.text import Text
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.schema import CLEAN, FAILED, INCOMPLETE, VOID
-from mqlab.report.claims.verdicts import (
-    ALL_SYSTEMS,
-    HOLDS,
-    INCONCLUSIVE,
-    NOT_TESTABLE,
-    REFUTED,
-    VERDICTS,
-    Verdict,
-    judge,
-)
+from mqlab.report.claims import verdicts
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
@@ -30,10 +21,10 @@ from mqlab.report.render.content import MEASURED, PUBLISHED
 from mqlab.study import METRICS, Point
 
 STYLES: Final = {
-    HOLDS: "green",
-    REFUTED: "red",
-    INCONCLUSIVE: "yellow",
-    NOT_TESTABLE: "dim",
+    verdicts.HOLDS: "green",
+    verdicts.REFUTED: "red",
+    verdicts.INCONCLUSIVE: "yellow",
+    verdicts.NOT_TESTABLE: "dim",
     CLEAN: "green",
     FAILED: "bold red",
     VOID: "red",
@@ -53,9 +44,9 @@ Say = Callable[..., Text]  # text and style; names are never read as console mar
 def print_summary(folder: RunFolder, console: Console) -> None:
     """Print the summary to `console`, which decides about colours (NO_COLOR, a pipe)."""
     results = RunResults.of(folder)
-    verdicts = judge(results)
+    judged = verdicts.judge(results)
     say = _styled_text(console)
-    audit, verdict = audit_tile(results), verdict_tile(verdicts)
+    audit, verdict = audit_tile(results), verdict_tile(judged)
     with _wide_enough(console):
         console.print(say(f"{results.study.title}, scale {results.scale}", "bold"))
         for warning in warnings(results):
@@ -69,8 +60,8 @@ def print_summary(folder: RunFolder, console: Console) -> None:
             why = f"{rejected.status}, {rejected.reason or 'no reason given'}"
             console.print(say(f"  {place}, {rejected.system}: {why}", STYLES.get(rejected.status, "")))
         _more(console, say, len(rejected_runs) - _REJECTED, "run")
-        if verdicts:
-            console.print(_verdicts(results, verdicts, say))
+        if judged:
+            console.print(_verdicts(results, judged, say))
             console.print(say(f"{verdict.label}: {verdict.figure}; {verdict.note}"))
 
 
@@ -116,18 +107,20 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
     return say(f"{bound}{formatting.number(measure.value / factor)}{half}{unit}{flag}", "bold")
 
 
-def _verdicts(results: RunResults, verdicts: Sequence[Verdict], say: Say) -> Table:
+def _verdicts(results: RunResults, judged: Sequence[verdicts.Verdict], say: Say) -> Table:
     """The claims that the measured values can decide; the report has the others."""
     systems = [system.name for system in results.systems]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in ("claim", PUBLISHED, *systems):
         table.add_column(say(head), ratio=None if head != "claim" else 1)
     for claim in results.study.claims:
-        given = [verdict for verdict in verdicts if verdict.claim == claim.id]
+        given = [verdict for verdict in judged if verdict.claim == claim.id]
         measured = [v for v in given if v.basis == "measured"]
-        if all(verdict.verdict == NOT_TESTABLE for verdict in measured):
+        if all(verdict.verdict == verdicts.NOT_TESTABLE for verdict in measured):
             continue
-        cells = [next((v.verdict for v in measured if v.subject in (name, ALL_SYSTEMS)), "") for name in systems]
+        cells = [
+            next((v.verdict for v in measured if v.subject in (name, verdicts.ALL_SYSTEMS)), "") for name in systems
+        ]
         table.add_row(
             say(claim.says),
             say(_counted([v for v in given if v.basis == "published"])),
@@ -136,9 +129,9 @@ def _verdicts(results: RunResults, verdicts: Sequence[Verdict], say: Say) -> Tab
     return table
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
+def _counted(judged: Sequence[verdicts.Verdict]) -> str:
     """`holds`, or `holds 3, refuted 1` where the published systems differ."""
-    counts = {word: sum(verdict.verdict == word for verdict in verdicts) for word in VERDICTS}
+    counts = {word: sum(verdict.verdict == word for verdict in judged) for word in verdicts.VERDICTS}
     present = {word: count for word, count in counts.items() if count}
     return ", ".join(present) if len(present) == 1 else ", ".join(f"{word} {count}" for word, count in present.items())
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from time import time_ns
 from typing import Any, Final, cast
@@ -15,7 +15,6 @@ from mqlab.broker.server.scheduler import TimeShare
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.decoder import VARYING, Action, StompDecoder
 from mqlab.broker.server.stomp.encoder import StompEncoder
-from mqlab.broker.server.stomp.heartbeats import Heartbeats
 from mqlab.client.inprocess.transport import InProcessTransport
 from mqlab.wire.native import frames as native
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
@@ -29,6 +28,68 @@ _BEFORE_CONNECT: Final = Limits(
 _CHUNK: Final = 64 * 1024
 # Seconds for the client to read the ERROR frame before the socket is aborted.
 _CLOSE_SECONDS: Final = 2.0
+
+
+# Seconds between heart-beats to a client while reading is paused: only a write can find out that the client is gone.
+_PAUSED_INTERVAL_S: Final = 5.0
+# Agreed intervals without data after which a client counts as gone: data may be late.
+_TOLERANCE: Final = 2.0
+
+
+class Heartbeats:
+    """Calls `send` when nothing else was sent in time, and `missed` once if the client is silent; 0: neither."""
+
+    def __init__(self, send_s: float, expect_s: float, send: Callable[[], None], missed: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._send, self._missed = send, missed
+        self._interval_s, self._timeout_s = send_s / 2, expect_s * _TOLERANCE
+        self._wrote = False
+        self._last_read = self._loop.time()
+        self._reading_paused = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        if send_s:
+            self._beat_later()
+        if expect_s:
+            self._timers["listen"] = self._loop.call_later(self._timeout_s, self._listen)
+
+    def data_read(self) -> None:
+        self._last_read = self._loop.time()
+
+    def reading_paused(self, paused: bool) -> None:
+        """While reading is paused the client cannot be late."""
+        self._reading_paused = paused
+        self._last_read = self._loop.time()
+        if paused and "beat" not in self._timers:
+            self._beat_later()
+
+    def data_written(self) -> None:
+        self._wrote = True
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _beat_later(self) -> None:
+        self._timers["beat"] = self._loop.call_later(self._interval_s or _PAUSED_INTERVAL_S, self._beat)
+
+    def _beat(self) -> None:
+        del self._timers["beat"]
+        wrote, self._wrote = self._wrote, False
+        if self._interval_s or self._reading_paused:
+            self._beat_later()
+            if not wrote:
+                self._send()
+
+    def _listen(self) -> None:
+        now = self._loop.time()
+        if self._reading_paused:
+            self._last_read = now
+        left = self._last_read + self._timeout_s - now
+        if left <= 0:
+            self._missed()
+        else:
+            self._timers["listen"] = self._loop.call_later(left, self._listen)
 
 
 class StompServerConnection(asyncio.Protocol):
