@@ -18,7 +18,7 @@ def written(values: list[str], body: bytes) -> Payload:
 
 
 @given(st.lists(texts, min_size=1, max_size=3), bodies)
-def test_a_message_is_written_as_any_other(values: list[str], body: bytes) -> None:
+def test_template_equals_encode_single(values: list[str], body: bytes) -> None:
     form = MessageTemplate(NAMES[: len(values)], values[1:])
     message = form.message(values[0], body)
     assert message == written(values, body)
@@ -26,7 +26,7 @@ def test_a_message_is_written_as_any_other(values: list[str], body: bytes) -> No
 
 
 @given(st.lists(texts, min_size=1, max_size=3), bodies, st.booleans())
-def test_what_is_of_the_form_is_read(values: list[str], body: bytes, viewed: bool) -> None:
+def test_template_equals_decode_single(values: list[str], body: bytes, viewed: bool) -> None:
     form, message = MessageTemplate(NAMES[: len(values)], values[1:]), written(values, body)
     if viewed:
         message = message._replace(data=memoryview(message.data))

@@ -2,22 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from mqlab.broker.core import effects
 from mqlab.broker.core.dispatch.correlation_index import Key
-from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.native.frame_reader import PROTOCOL_ERRORS
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.client.inprocess.endpoint import DeliveryReceiver
 from mqlab.client.inprocess.transport import InProcessTransport, read_frames
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, Buffer, Payload, validate
-from mqlab.wire.native.columns import decode_single
+from mqlab.wire.native.bodies import Buffer, Payload, validate
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
-
-_WITH_HEADERS: Final = SINGLE | COLUMNS
 
 
 class InProcessConnection(NativeServerConnection):
@@ -49,23 +44,16 @@ class InProcessConnection(NativeServerConnection):
     def attach_client(self, receivers: Mapping[int, DeliveryReceiver], on_change: Callable[[], None]) -> None:
         self._receivers, self._on_change = receivers, on_change
 
-    def _update_fast_path(self) -> None:
-        super()._update_fast_path()
+    def _update_untraced(self) -> None:
+        super()._update_untraced()
         self.accepts_calls = self._on_change is not None and self._untraced
         if self._on_change is not None:
             self._on_change()
 
     def send(self, link: int, first: int, payload: Payload, flags: int) -> None:
         self._broker.update_clock()
-        producer = self._producers.get(link)
-        _, rows, form = payload
         try:
-            if producer is None or flags or form != _WITH_HEADERS or rows != 1:
-                self._take(link, first, payload, flags, validate(payload))
-            else:
-                # The same as `_take` for the most frequent sends; decoding the headers is all the validation they need.
-                headers = decode_single(payload).values
-                self._core.send(producer, payload, first, persistent=False, confirm=False, headers=headers)
+            self._take(link, first, payload, flags, validate(payload))
         except REFUSALS as error:
             self._write(refusal(Frame(Kind.SEND, flags, 0, link, first, payload.rows, b""), error))
         except PROTOCOL_ERRORS as error:
@@ -75,7 +63,7 @@ class InProcessConnection(NativeServerConnection):
     def acknowledge(self, link: int, up_to: int, credit: int, immediate: bool) -> None:
         self._broker.update_clock()
         try:
-            self._core.acknowledge(self._consumers.get(link) or self._consumer_of(link), up_to, credit)
+            self._core.acknowledge(self._consumer(link), up_to, credit)
         except REFUSALS as error:
             self._write(refusal(Frame(Kind.ACKNOWLEDGE, 0, 0, link, up_to, credit, b""), error))
         except PROTOCOL_ERRORS as error:
@@ -86,7 +74,7 @@ class InProcessConnection(NativeServerConnection):
     def receive(self, link: int, correlation_id: str, done: int, immediate: bool) -> None:
         self._broker.update_clock()
         try:
-            consumer = self._consumers.get(link) or self._consumer_of(link)
+            consumer = self._consumer(link)
             if done:
                 self._core.acknowledge(consumer, done, 0)
             self._core.receive(consumer, Key("correlation_id", correlation_id))
@@ -99,12 +87,6 @@ class InProcessConnection(NativeServerConnection):
 
     def run_effects(self) -> None:
         self._broker.run_effects()
-
-    def _consumer_of(self, link: int) -> CoreConsumer:
-        consumer = self._consumers.get(link)
-        if consumer is None:
-            raise ProtocolError(f"there is no consumer {link}")
-        return consumer
 
     # Effects
 

@@ -16,7 +16,7 @@ from mqlab.broker.server.access import Access, owner_name, permitted_frames
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.admin_requests import AdminRequestHandler
 from mqlab.broker.server.native.encoder import EffectEncoder
-from mqlab.broker.server.native.frame_reader import CHEAP, FrameReader
+from mqlab.broker.server.native.frame_reader import FrameReader
 from mqlab.broker.server.native.handshake import NativeHandshake
 from mqlab.broker.server.native.refusal_frames import (
     REFUSALS,
@@ -122,7 +122,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._transport = None
         self._pending.clear()
         self._broker.unfinished.forget(self)
-        self._update_fast_path()
+        self._update_untraced()
         if self in self._broker.connections:
             self._close_sessions()
         # Handlers refer to the connection: without them it needs no garbage collection, which would stop the broker.
@@ -176,22 +176,21 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._receiver.limit = settings.frame_limit
         hello = {"version": native.VERSION, "frame_limit": settings.frame_limit, "name": settings.name}
         self._write(native.frame(Kind.HELLO, hello))
-        self._update_fast_path()
+        self._update_untraced()
         self._broker.activity.logged_in(self, self._connected_at_ns)
 
     def record_with(self, operation_recorder: OperationRecorder | None) -> None:
         """Record operations for the activity trace from now on; None: stop recording."""
         self.operation_recorder = operation_recorder
         self._commands = self._plain if operation_recorder is None else operation_recorder.commands
-        self._update_fast_path()
+        self._update_untraced()
 
-    def _update_fast_path(self) -> None:
+    def _update_untraced(self) -> None:
         if self._login_deadline is not None:
             # The client has logged in or disconnected; the timer would keep a closed connection in memory.
             self._login_deadline.cancel()
-        fast = self._user is not None and self._transport is not None and self.call_recorder is None
-        self._fast_commands = {kind: self._commands[kind] for kind in CHEAP} if fast else {}
-        self._untraced = fast and self._commands is self._plain
+        is_open = self._user is not None and self._transport is not None
+        self._untraced = is_open and self.call_recorder is None and self._commands is self._plain
 
     def traced_connection(self) -> TracedConnection:
         links = self._sessions, self._producers, self._consumers
@@ -238,10 +237,10 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             raise ProtocolError(f"there is no session {frame.session}")
         return session
 
-    def _consumer(self, frame: Frame) -> CoreConsumer:
-        consumer = self._consumers.get(frame.link)
+    def _consumer(self, link: int) -> CoreConsumer:
+        consumer = self._consumers.get(link)
         if consumer is None:
-            raise ProtocolError(f"there is no consumer {frame.link}")
+            raise ProtocolError(f"there is no consumer {link}")
         return consumer
 
     def _send(self, frame: Frame) -> Payload:
@@ -265,9 +264,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _request(self, frame: Frame) -> Payload:
         _, flags, _, link, first, number, view = frame
         payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
-        (headers, key), consumer = reply_key(payload), self._consumers.get(number)
-        if consumer is None:
-            raise ProtocolError(f"there is no consumer {number}")
+        (headers, key), consumer = reply_key(payload), self._consumer(number)
         if consumer.unacknowledged:
             self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)
         self._core.receive(consumer, key)
@@ -275,21 +272,20 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         return payload
 
     def _acknowledge(self, frame: Frame) -> None:
-        consumer = self._consumers.get(frame.link) or self._consumer(frame)
-        self._core.acknowledge(consumer, frame.first, frame.amount)
+        self._core.acknowledge(self._consumer(frame.link), frame.first, frame.amount)
 
     def _acknowledge_rows(self, frame: Frame) -> None:
         within = self._session(frame) if frame.session else None
-        self._core.acknowledge_rows(self._consumer(frame), frame.first, frame.amount, within)
+        self._core.acknowledge_rows(self._consumer(frame.link), frame.first, frame.amount, within)
 
     def _receive(self, frame: Frame) -> None:
-        consumer = self._consumers.get(frame.link) or self._consumer(frame)
+        consumer = self._consumer(frame.link)
         if frame.first:
             self._core.acknowledge(consumer, frame.first, 0)
         self._core.receive(consumer, receive_key(frame))
 
     def _cancel(self, frame: Frame) -> None:
-        self._core.cancel_receives(self._consumer(frame))
+        self._core.cancel_receives(self._consumer(frame.link))
         self._write(native.header(Kind.CANCELLED, link=frame.link))
 
     def _commit(self, frame: Frame) -> None:
@@ -298,9 +294,9 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def _rollback(self, frame: Frame) -> None:
         if frame.link and frame.amount:
             tried = bool(frame.flags & _REDELIVERED)
-            self._core.requeue_rows(self._consumer(frame), frame.first, frame.amount, tried=tried)
+            self._core.requeue_rows(self._consumer(frame.link), frame.first, frame.amount, tried=tried)
         elif frame.link:
-            self._core.requeue_all(self._consumer(frame), frame.first)
+            self._core.requeue_all(self._consumer(frame.link), frame.first)
         else:
             self._core.rollback(self._session(frame))
 

@@ -3,14 +3,13 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from time import time_ns
 from typing import Final
 
 from mqlab.broker import limits
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.server.broker import Broker
-from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.broker.server.native.send_coalescing import SendCoalescer
 from mqlab.broker.server.read_gate import CLIENT_NOT_READING, FRAMES_WAITING, ReadGate
 from mqlab.broker.server.scheduler import TimeShare
@@ -20,9 +19,6 @@ from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
 # Errors that end the connection.
 PROTOCOL_ERRORS: Final = (ProtocolError, MalformedPayloadError, OverdrawnError)
-_SEND: Final = int(Kind.SEND)
-# Frames in one read of a client that sends one message at a time: the message, an acknowledgement and a receive.
-_FEW_FRAMES: Final = 3
 # From this many frames in one read on, the client is sending without waiting: its messages become batches, and after
 # each read it yields to the others.
 _MANY_FRAMES: Final = 32
@@ -33,7 +29,7 @@ _FRAMES_PER_CLOCK_READING: Final = 8
 # Above this many effects the clock is read after each frame: one message to a topic can have thousands.
 _MANY_EFFECTS: Final = 64
 # Frames that cost a few microseconds each. After each other frame the clock is read.
-CHEAP: Final = (Kind.SEND, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.REQUEST)
+_CHEAP: Final = frozenset(map(int, (Kind.SEND, Kind.ACKNOWLEDGE, Kind.ACKNOWLEDGE_ROWS, Kind.RECEIVE, Kind.REQUEST)))
 
 
 class FrameReader(ABC, asyncio.BufferedProtocol):
@@ -41,8 +37,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
 
     # Attributes that each frame needs: CPython finds them quickly in slots, or among at most 30 of an object.
     __slots__ = (
-        "_broker", "_coalescer", "_effects", "_fast_commands", "_gate", "_has_unfinished", "_paused", "_pending",
-        "_receiver", "_share", "_stalled", "_transport", "_untraced",
+        "_broker", "_coalescer", "_effects", "_gate", "_has_unfinished", "_paused", "_pending", "_receiver", "_share",
+        "_stalled", "_transport", "_untraced",
     )  # fmt: skip
 
     def __init__(self, broker: Broker) -> None:
@@ -60,8 +56,6 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._has_unfinished = False
         # The write buffer of the socket is full.
         self._paused = False
-        # Handlers of the cheap kinds; empty before the login and while the API trace is on.
-        self._fast_commands: dict[int, Callable[[Frame], object]] = {}
         # No trace records this connection.
         self._untraced = False
         self._coalescer: SendCoalescer
@@ -82,18 +76,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             self._pending.append(iter(frames))
             return
         broker.update_clock()
-        count = len(frames)
-        if count <= _FEW_FRAMES:
-            if count > 1 and frames[0].kind == _SEND != frames[1].kind:
-                # The message goes out first: its consumer can begin while the other frames are handled.
-                self._handle_few(frames[:1])
-                del frames[0]
-            if self._pending:
-                self._pending.append(iter(frames))
-            else:
-                self._handle_few(frames)
-            return
-        began_ns, has_many = broker.now, count >= _MANY_FRAMES
+        began_ns, has_many = broker.now, len(frames) >= _MANY_FRAMES
         commands: Iterable[Frame] = self._coalescer.coalesce(frames, lambda: self._untraced) if has_many else frames
         if self._must_wait():
             self._defer_frames(iter(commands))
@@ -101,7 +84,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._handle_frames(commands)
         if has_many:
             self._gate.yield_once()
-        self._record_turn(began_ns)
+        self._share.charge(began_ns)
+        broker.scheduler.record_turn(began_ns)
 
     def bytes_received(self, data: bytes) -> None:
         """The first bytes of the connection, which protocol detection has read."""
@@ -116,43 +100,10 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._broker.update_clock()
         self._handle_frames(frames)
 
-    def _handle_few(self, frames: list[Frame]) -> None:
-        """Frames of a client that waits for another one: no clock reading if they are cheap and have few effects."""
-        done = 0
-        try:
-            for frame in frames:
-                command = self._fast_commands.get(frame.kind)
-                if command is None:
-                    break
-                done += 1
-                try:
-                    command(frame)
-                except REFUSALS as error:
-                    self._write(refusal(frame, error))
-                if len(self._effects) > _MANY_EFFECTS:
-                    break
-            else:
-                self._broker.run_effects()
-                return
-        except PROTOCOL_ERRORS as error:
-            self.fail("protocol", str(error))
-            done = len(frames)
-        if self._must_wait():
-            self._broker.run_effects()
-            self._defer_frames(iter(frames[done:]))
-            return
-        began_ns = self._broker.now
-        self._handle_frames(frames[done:])
-        self._record_turn(began_ns)
-
     def _must_wait(self) -> bool:
         """Whether the frames of this client wait for those of others."""
         broker = self._broker
         return broker.scheduler.is_contended() and self._share.is_used_up(broker.now)
-
-    def _record_turn(self, began_ns: int) -> None:
-        self._share.charge(began_ns)
-        self._broker.scheduler.record_turn(began_ns)
 
     def _handle_frames(self, frames: Iterable[Frame]) -> bool:
         """Return False if the time of the turn is used up; the other frames wait."""
@@ -160,16 +111,8 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         rest, until_clock, effects = iter(frames), _FRAMES_PER_CLOCK_READING, self._effects
         try:
             for frame in rest:
-                command = self._fast_commands.get(frame.kind)
-                if command is None:
-                    self._handle(frame)
-                    until_clock = 1
-                else:
-                    try:
-                        command(frame)
-                    except REFUSALS as error:
-                        self._write(refusal(frame, error))
-                until_clock -= 1
+                self._handle(frame)
+                until_clock = until_clock - 1 if frame.kind in _CHEAP else 0
                 if not until_clock or len(effects) > _MANY_EFFECTS:
                     until_clock = _FRAMES_PER_CLOCK_READING
                     has_time = self._has_time()
