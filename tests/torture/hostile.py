@@ -185,6 +185,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     rounds = chosen.rounds or max(2, round(chosen.seconds / ROUND_SECONDS))
     figures = Figures()
+    # Whoever ends it ends its brokers too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     for number in range(rounds):
         play(number, chosen.seconds / rounds, figures, Options(chosen.seed, chosen.attack, strict=chosen.strict))
         print(f"round {number}: {json.dumps(figures.document(strict=chosen.strict))}", file=sys.stderr, flush=True)

@@ -130,7 +130,7 @@ async def test_stomp_frames_wait_too() -> None:
         writer.write(frame("CONNECT", **{"accept-version": "1.2", "host": "h"}))
         await reader.readuntil(b"\0")
         (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
-        connection = inner._frame_transport._translator
+        connection = inner._frame_transport._connection
         assert isinstance(connection, StompServerConnection)
         _use_much(connection._share)
         order = _busy(broker)
