@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from _common import say
 from mqlab.systems import Running
 from mqlab.systems.install.download import Archive, Debian, GoProgram, Jars, Java, Part, install, path_of
+from mqlab.systems.program import ProgramRunning
 
 SIZE = 12
 _SECONDS = 120
@@ -34,6 +35,11 @@ class Tool:
     def get(self) -> None:
         for part in self.parts:
             install(part, say)
+
+
+def _parts(running: Running) -> tuple[Part, ...]:
+    assert isinstance(running, ProgramRunning)
+    return running.system.parts
 
 
 NATS_BENCH = GoProgram("github.com/nats-io/nats.go/examples/nats-bench@latest")
@@ -64,7 +70,7 @@ def rabbitmq(running: Running, seconds: float) -> float:
 
 def artemis(running: Running, seconds: float) -> float:
     """What its consumer gets in each second after Java is warm."""
-    archive = next(part for part in running.system.parts if isinstance(part, Archive))  # type: ignore[attr-defined]
+    archive = next(part for part in _parts(running) if isinstance(part, Archive))
     said = output(
         path_of(archive) / "bin" / "artemis", "perf", "client", "--url", _url("tcp", running), "--message-size", SIZE,
         "--warmup", _WARM_SECONDS, "--duration", _WARM_SECONDS + max(3, round(seconds)), f"topic://{_name()}",
@@ -121,7 +127,7 @@ def kafka(running: Running, seconds: float) -> float:
     count = warm + round(400_000 * max(seconds, 2))
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-    jars = next(part for part in running.system.parts if isinstance(part, Jars))  # type: ignore[attr-defined]
+    jars = next(part for part in _parts(running) if isinstance(part, Jars))
     java = [path_of(Java()), "-cp", path_of(jars) / "*"]
     producing = [
         *java, "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", count, "--record-size",

@@ -18,7 +18,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import SpawnProcess as Process
 from multiprocessing.synchronize import Event
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import uvloop
@@ -54,9 +54,9 @@ class _Relay(asyncio.BufferedProtocol):
     sides: ClassVar[list["_Relay"]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
         self.sides.append(self)
-        transport.set_write_buffer_limits(high=_READ)  # type: ignore[attr-defined]
+        self.transport.set_write_buffer_limits(high=_READ)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         self.buffer = np.empty(_READ // 4, dtype=np.uint8).data
@@ -67,13 +67,13 @@ class _Relay(asyncio.BufferedProtocol):
             side.transport.close()
 
     def buffer_updated(self, size: int) -> None:
-        self.sides[1].transport.write(self.buffer[:size])  # type: ignore[attr-defined]
+        self.sides[1].transport.write(self.buffer[:size])
 
     def pause_writing(self) -> None:
-        self.sides[0].transport.pause_reading()  # type: ignore[attr-defined]
+        self.sides[0].transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self.sides[0].transport.resume_reading()  # type: ignore[attr-defined]
+        self.sides[0].transport.resume_reading()
 
 
 def relay(pipe: Pipe) -> None:

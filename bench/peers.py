@@ -12,6 +12,7 @@ itself). P_asleep ...: without it, as it is by default.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 
 from _common import arguments, finish, ratio, say
@@ -84,7 +85,7 @@ def _round(lab: Lab, point: Point, number: int, others: list[str], sides: dict[s
         alone = point.model_copy(update={"batch": 1})
         turns[ALONE] = lambda: lab.rate(alone, OWN)
     for name in others:
-        turns[name] = lambda name=name: lab.rate(point, name)  # type: ignore[misc]
+        turns[name] = partial(lab.rate, point, name)
     for name in list(turns) if number % 2 else reversed(list(turns)):
         side = sides.setdefault(name, Side())
         if not side.why:

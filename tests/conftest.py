@@ -28,7 +28,7 @@ settings.load_profile("unhurried")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class GroupScheduling(LoadScopeScheduling):
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """An idle process gets the next group; groups with the most tests come first."""
 
     def _split_scope(self, nodeid: str) -> str:

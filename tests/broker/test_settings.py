@@ -1,5 +1,6 @@
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_unknown_names_are_told_what_there_is() -> None:
         ({"tls_key": Path("k")}, "tls_certificate, tls_key: give both or neither"),
     ],
 )
-def test_values_that_cannot_be(values: dict[str, object], says: str) -> None:
+def test_values_that_cannot_be(values: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         Settings.flat(**values)
 
@@ -56,8 +57,8 @@ def test_a_rule_must_go_together_with_what_holds_in_general() -> None:
     assert made.policy_of("queue:orders") == Policy(message_limit=7, redelivery_limit=3)
 
 
-def channel(to: str = "B", address: str = "unix:b", **more: object) -> ChannelSettings:
-    return ChannelSettings(to, address, **more)  # type: ignore[arg-type]
+def channel(to: str = "B", address: str = "unix:b", **more: Any) -> ChannelSettings:
+    return ChannelSettings(to, address, **more)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def channel(to: str = "B", address: str = "unix:b", **more: object) -> ChannelSe
         ({"policies": Policies((PolicyRule("queue:a", {"expired": "queue:a@B"}),))}, "policies: queue:a: expired: "),
     ],
 )
-def test_channels_that_cannot_be(values: dict[str, object], says: str) -> None:
+def test_channels_that_cannot_be(values: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         Settings.flat(**values)
 
@@ -94,9 +95,9 @@ def test_channels_that_cannot_be(values: dict[str, object], says: str) -> None:
         ({"password_file": Path("p")}, "password_file: it needs a user"),
     ],
 )
-def test_a_channel_that_cannot_be(values: dict[str, object], says: str) -> None:
+def test_a_channel_that_cannot_be(values: dict[str, Any], says: str) -> None:
     with pytest.raises(ChannelError, match=says):
-        channel(**values)  # type: ignore[arg-type]
+        channel(**values)
 
 
 @pytest.mark.parametrize(

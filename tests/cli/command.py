@@ -12,10 +12,10 @@ from types import TracebackType
 from typing import Any
 
 import psutil
-from tests.process_helpers import commands_with
 from typer.testing import CliRunner, Result
 
 from mqlab.cli.app import app_with
+from process_helpers import commands_with
 
 # The longest wait of a test.
 TIMEOUT_S = 240.0

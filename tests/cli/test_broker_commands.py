@@ -273,6 +273,7 @@ def test_over_tls(tmp_path: Path) -> None:
     options = ("--listen", "tls:127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key)
     with broker_process(tmp_path, *options) as (_, address):
         assert here("broker", "status", "--at", address, "--ca", ca).exit_code == 0
-        for arguments, code in (([], 7), (["--ca", other], 7), (["--ca", tmp_path / "none"], 2)):
+        refused: list[tuple[list[str | Path], int]] = [([], 7), (["--ca", other], 7), (["--ca", tmp_path / "none"], 2)]
+        for arguments, code in refused:
             result = here("broker", "status", "--at", address, *arguments)
             assert (result.exit_code, result.stdout) == (code, ""), arguments

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mqlab.broker.security.rights import check_right
 from mqlab.broker.security.users import Users
 from mqlab.client import connect
 
@@ -19,7 +20,7 @@ def made(file: Path, **rights: tuple[str, ...]) -> None:
         users.add("ann", SECRET)
         for right, patterns in rights.items():
             for pattern in patterns:
-                users.grant("ann", right, pattern)  # type: ignore[arg-type]
+                users.grant("ann", check_right(right), pattern)
 
 
 def typing(line: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer
@@ -32,8 +33,9 @@ def test_brackets_are_printed(path: tuple[str, ...]) -> None:
     shown = CliRunner(env={"COLUMNS": "3000", "TERMINAL_WIDTH": "3000"}).invoke(app_with(), [*path, "--help"])
     assert shown.exit_code == 0
     page = in_one_line(shown.stdout)
-    texts = [getattr(command, "help", ""), *(getattr(one, "help", "") for one in command.params)]  # type: ignore[attr-defined]
-    texts += [str(one.show_default) for one in command.params if isinstance(one.show_default, str)]  # type: ignore[attr-defined]
+    parameters: list[Any] = vars(command)["params"]  # typer does not export the class of its commands
+    texts = [getattr(command, "help", ""), *(getattr(one, "help", "") for one in parameters)]
+    texts += [str(one.show_default) for one in parameters if isinstance(one.show_default, str)]
     for text in filter(None, texts):
         for bracketed in re.findall(r"\S*\[[^\]]*\]\S*", text.replace("\\[", "[")):
             assert in_one_line(bracketed) in page, bracketed

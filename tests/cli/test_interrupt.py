@@ -69,7 +69,7 @@ def wait_for_load(command: Background, run: str) -> None:
 
 
 def interrupted_under_load(tmp_path: Path, study: Path, number: int, *options: str, run: str) -> tuple[str, RunFolder]:
-    command_line = (*PROGRAM, "run", study, *options, "--json", "--runs", tmp_path / "runs")
+    command_line: tuple[str | Path, ...] = (*PROGRAM, "run", study, *options, "--json", "--runs", tmp_path / "runs")
     with Background(tmp_path, *command_line) as command:
         wait_for_load(command, run)
         command.interrupt(number)

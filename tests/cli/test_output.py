@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 import typer
 from pyspark.errors import PySparkException
-from tests.runner.lab import conducted
-from tests.runner.points import point
 from typer.testing import Result
 
 from mqlab.cli.report import exit_with_status
@@ -21,6 +19,8 @@ from mqlab.pipeline.measure_tables import EventSources
 from mqlab.runner.agents.process import Agent
 from mqlab.runner.conductor import Conductor
 from mqlab.study import load_study
+from runner.lab import conducted
+from runner.points import point
 
 from .command import PROGRAM, SMALL, environment, here
 

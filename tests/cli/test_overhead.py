@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mqlab.cli import overhead
+from mqlab.cli.console import show
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import read_table
 
@@ -44,7 +45,7 @@ def test_the_runs_are_kept_and_interleaved(costs: dict[str, Any]) -> None:
 
 def test_the_table_for_people(costs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     unknown = {**costs["costs"][0], "low": None, "high": None, "value": -3.14}
-    overhead.show(overhead._table([unknown]))
+    show(overhead._table([unknown]))
     shown = capsys.readouterr().out
     assert "sync=off" in shown
     assert "-3.1 %" in shown

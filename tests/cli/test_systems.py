@@ -11,13 +11,13 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.systems.fakes import ENDS, Fake
 
 from mqlab.cli.systems import start as starting
 from mqlab.cli.systems.started import data_folder
 from mqlab.study.features import FEATURES
 from mqlab.systems import SYSTEMS
 from mqlab.systems.install.download import Archive
+from systems.fakes import ENDS, Fake
 
 from .command import PROGRAM, document, environment, here, mqlab
 
@@ -39,7 +39,7 @@ class Absent(Fake):
 @pytest.fixture
 def _with_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SYSTEMS, "absent", Absent)
-    monkeypatch.setitem(SYSTEMS, "broken", _broken)  # type: ignore[arg-type]
+    monkeypatch.setitem(SYSTEMS, "broken", _broken)
 
 
 def _broken(_: dict[str, str]) -> None:

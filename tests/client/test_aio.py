@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ async def test_sends_that_are_ready_together_leave_together() -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"priority": 5}])
 @in_loop
-async def test_who_sends_in_a_loop_lets_others_have_their_turns(headers: dict[str, int]) -> None:
+async def test_who_sends_in_a_loop_lets_others_have_their_turns(headers: dict[str, Any]) -> None:
     turns = 0
 
     async def count() -> None:
@@ -197,7 +198,7 @@ async def test_an_unconfirmed_send_that_is_refused_is_told_to_whoever_uses_the_p
 
 @pytest.mark.parametrize("headers", [{}, {"correlation_id": "c"}])
 @in_loop
-async def test_sends_that_leave_together_are_dealt_to_the_consumers_one_by_one(headers: dict[str, str]) -> None:
+async def test_sends_that_leave_together_are_dealt_to_the_consumers_one_by_one(headers: dict[str, Any]) -> None:
     async with running(local()) as (_, (address,)):
         session = await (await client(address)).session()
         consumers = [await session.consumer("queue:q") for _ in range(4)]

@@ -67,7 +67,12 @@ def test_large_bodies_leave_in_frames_that_the_broker_takes(served: Served) -> N
     with connect(served.address) as connection:
         session = connection.session()
         producer, consumer = session.producer("queue:q"), session.consumer("queue:q", prefetch=100)
-        sender = threading.Thread(target=lambda: [producer.send(b"%8d" % n * 1024) for n in range(4000)])
+
+        def send_all() -> None:
+            for n in range(4000):
+                producer.send(b"%8d" % n * 1024)
+
+        sender = threading.Thread(target=send_all)
         sender.start()
         for n in range(4000):
             assert consumer.receive(timeout=240).body[:8] == b"%8d" % n
@@ -130,7 +135,7 @@ def test_a_body_that_is_no_bytes_is_an_error_of_the_send_itself(served: Served, 
     with connect(served.address) as connection:
         producer = connection.session().producer("queue:q")
         with pytest.raises(TypeError):
-            producer.send(body, persistent=persistent)  # type: ignore[arg-type]
+            producer.send(body, persistent=persistent)  # type: ignore[arg-type] # the test shows that it is refused
         producer.close()
         assert connection.status()["messages"] == 0
 

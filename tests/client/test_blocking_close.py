@@ -58,10 +58,15 @@ def test_after_closing_everything_says_so(served: Served) -> None:
     producer, consumer = session.producer("queue:q"), session.consumer("queue:q")
     connection.close()
     connection.close()
+
+    def send_and_flush() -> None:
+        producer.send(b"x")
+        producer.flush()
+
     for action in (
         connection.session, connection.status, session.commit, lambda: consumer.receive(timeout=1),
         lambda: consumer.receive_batch(timeout=1), lambda: producer.send(b"x", persistent=True),
-        lambda: (producer.send(b"x"), producer.flush()),
+        send_and_flush,
     ):  # fmt: skip
         with pytest.raises(ClosedError):
             action()
@@ -103,7 +108,12 @@ def test_a_slow_consumer_holds_the_producer_and_memory_is_bounded() -> None:
     limit, window, body, count = 1_000_000, 200_000, b"x" * 1000, 8_000
     with serving(local(queue_limit=limit, producer_window=window)) as served, connect(served.address) as connection:
         producer = connection.session().producer("queue:q")
-        sender = threading.Thread(target=lambda: [producer.send(body) for _ in range(count)])
+
+        def send_all() -> None:
+            for _ in range(count):
+                producer.send(body)
+
+        sender = threading.Thread(target=send_all)
         sender.start()
         while (status := connection.status())["held_producers"] == 0:
             assert sender.is_alive()

@@ -1,5 +1,7 @@
 """Browsers, subscriptions, and invalid options of sessions and consumers."""
 
+from typing import Any
+
 import pytest
 
 from broker.server.raw_client import client, in_loop, local, seen
@@ -49,7 +51,7 @@ async def test_what_a_session_cannot_do_is_a_clear_error_and_nothing_happens() -
     async with running(local(redelivery_limit=0)) as (_, (address,)):
         connection = await filled(address, 1)
         with pytest.raises(ValueError, match="acknowledge: 'sometimes' is none of auto"):
-            await connection.session("sometimes")  # type: ignore[arg-type]
+            await connection.session("sometimes")  # type: ignore[arg-type] # the test shows that it is refused
         for mode in ("auto", "dups_ok", "client", "individual"):
             session = await connection.session(mode)
             consumer = await session.consumer("queue:q")
@@ -67,7 +69,7 @@ async def test_what_a_session_cannot_do_is_a_clear_error_and_nothing_happens() -
 
 
 @pytest.mark.parametrize(
-    ("destination", "wish", "words"),
+    ("destination", "options", "words"),
     [
         ("queue:q", {"durable": "d"}, "for subscriptions to topics"),
         ("queue:q", {"shared": "s"}, "for subscriptions to topics"),
@@ -81,12 +83,12 @@ async def test_what_a_session_cannot_do_is_a_clear_error_and_nothing_happens() -
     ],
 )
 @in_loop
-async def test_what_a_consumer_cannot_be_is_refused(destination: str, wish: dict[str, object], words: str) -> None:
+async def test_what_a_consumer_cannot_be_is_refused(destination: str, options: dict[str, Any], words: str) -> None:
     async with running(local()) as (_, (address,)):
         connection = await client(address)
         session = await connection.session()
         with pytest.raises(RefusedError, match=words):
-            await session.consumer(destination, **wish)  # type: ignore[arg-type]
+            await session.consumer(destination, **options)
         assert (await connection.status())["subscriptions"] == 0
 
 

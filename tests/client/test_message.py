@@ -50,7 +50,7 @@ ALL = {
     "correlation_id": "c-1", "reply_to": "queue:replies", "type": "order", "priority": 0, "expiration": 5,
     "deliver_at": 3, "group": "g", "properties": {"count": 7, "colour": "", "known": False},
 }  # fmt: skip
-NOTHING = {
+NOTHING: dict[str, Any] = {
     "id": None, "timestamp": None, "correlation_id": None, "reply_to": None, "type": None, "priority": 4,
     "expiration": 0, "deliver_at": 0, "group": None, "properties": {},
 }  # fmt: skip
@@ -90,9 +90,13 @@ def test_headers_of_a_delivery_that_was_never_taken_apart(payload: Payload) -> N
 
 def test_one_column_of_all() -> None:
     batch, single = delivered(mixed()), delivered(full())
-    assert batch.column("correlation_id").to_pylist() == [None, "c-1", None]
-    assert batch.column(".count").type == single.column(".count").type == pa.int32()
-    assert single.column(".count").to_pylist() == [7]
+    ids, counts, count = batch.column("correlation_id"), batch.column(".count"), single.column(".count")
+    assert ids is not None
+    assert counts is not None
+    assert count is not None
+    assert ids.to_pylist() == [None, "c-1", None]
+    assert counts.type == count.type == pa.int32()
+    assert count.to_pylist() == [7]
     assert batch.column("duplicate_id") is None
     assert delivered(encode([b"a", b"b"])).column("correlation_id") is None
     assert batch.batch().schema.names == ["body", *FULL]

@@ -10,6 +10,7 @@ from broker.server.raw_client import client, in_loop, local, seen
 from features.message_helpers import assert_no_messages, numbers, receive
 from mqlab.broker.server.startup import running
 from mqlab.client import RefusedError, aio, connect
+from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import encode
 
 from .broker_helpers import serving
@@ -63,7 +64,7 @@ async def test_each_death_counts_until_the_message_is_a_dead_letter(tmp_path: Pa
     settings = local(data=tmp_path, redelivery_limit=3)
     counts = []
 
-    async def die(address: object) -> None:
+    async def die(address: Address) -> None:
         lost = await aio.connect(str(address))
         consumer = await (await lost.session("client")).consumer("queue:q", prefetch=1)
         counts.append((await consumer.receive(timeout=240)).delivery_count)
@@ -100,8 +101,8 @@ async def _poison_is_a_dead_letter(connection: aio.Connection) -> None:
 @pytest.mark.parametrize("restart", [True, False])
 @in_loop
 async def test_what_is_prepared_survives_every_death_and_waits(tmp_path: Path, restart: bool, commit: bool) -> None:
-    async def decide(address: object) -> None:
-        connection = await client(address)  # type: ignore[arg-type]
+    async def decide(address: Address) -> None:
+        connection = await client(address)
         session = await connection.session()
         consumer, out = await session.consumer("queue:in"), await session.consumer("queue:out")
         # What was not given to the lost client's application is there; what is prepared is neither here nor there.

@@ -10,6 +10,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -108,7 +109,7 @@ async def run_broker(folder: Path, kills: int, messages: int, seed: int) -> Figu
     )  # fmt: skip
 
 
-async def _wait_until_confirmed(ledger: Ledger, wanted: int, tasks: "list[asyncio.Future[None]]") -> None:
+async def _wait_until_confirmed(ledger: Ledger, wanted: int, tasks: "Sequence[asyncio.Future[None]]") -> None:
     deadline = time.monotonic() + 180
     while ledger.counts["confirmed"] < wanted:
         _raise_errors(tasks)
@@ -118,7 +119,7 @@ async def _wait_until_confirmed(ledger: Ledger, wanted: int, tasks: "list[asynci
 
 
 async def _drain(
-    victim: Victim, producers: list[Producer], consumers: list[Role], tasks: "list[asyncio.Future[None]]"
+    victim: Victim, producers: list[Producer], consumers: list[Role], tasks: "Sequence[asyncio.Future[None]]"
 ) -> None:
     """Producers stop, and consumers go on until nothing is left."""
     for producer in producers:
@@ -140,7 +141,7 @@ async def _drain(
     _raise_errors(tasks)
 
 
-def _raise_errors(tasks: "list[asyncio.Future[None]]") -> None:
+def _raise_errors(tasks: "Sequence[asyncio.Future[None]]") -> None:
     for task in tasks:
         if task.done() and not task.cancelled():
             task.result()

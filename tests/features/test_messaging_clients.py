@@ -4,9 +4,10 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -187,9 +188,11 @@ async def failover(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [encryption, load_balancing, failover])
-def test_clustering_high_availability_failover_load_balancing_encryption(part: object, tmp_path: Path) -> None:
+def test_clustering_high_availability_failover_load_balancing_encryption(
+    part: Callable[[Path], Coroutine[Any, Any, None]], tmp_path: Path
+) -> None:
     """What one broker has of it. Clustering and a second broker that takes over are not there."""
-    in_loop(part)(tmp_path)  # type: ignore[arg-type]
+    in_loop(part)(tmp_path)
 
 
 @in_loop

@@ -300,8 +300,9 @@ async def durable(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await peer.write(open_session(1))
     for link in range(1, 9):
         name = f"d{link}"
-        about = {"destination": "topic:guest.t", "durable": name, "selector": chance.choice(("", "a = 1"))}
-        await peer.write(open_link(Kind.OPEN_CONSUMER, link, room=1, **about))
+        selector = chance.choice(("", "a = 1"))
+        about = {"destination": "topic:guest.t", "durable": name, "selector": selector}
+        await peer.write(native.frame(Kind.OPEN_CONSUMER, about, session=1, link=link, amount=1))
         await peer.write(native.header(Kind.CLOSE, link=link))
         await peer.write(native.frame(Kind.ASK, {"ask": "unsubscribe", "name": name}, first=link))
     await peer.read_all(0.3)

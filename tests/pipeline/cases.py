@@ -1,25 +1,27 @@
 """The runs of one pass, by name. Each is the only one of its kind, so that its figures can be told in a sentence."""
 
+from typing import Any
+
 import numpy as np
-from tests.pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
 
 from mqlab.events.schema import FAILED, INCOMPLETE, ROLLED_BACK, UNKNOWN
 from mqlab.study.exhibit import Exhibit, MetricView
+from pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
 
 CASES: dict[str, Run] = {}
 INJECTED = (1, 10, 1_000)
 BLOCK = 1 << 22
 
 
-def case(name: str, **settings: object) -> Run:
+def case(name: str, **settings: Any) -> Run:
     # A scenario of its own unless it says otherwise, so that its measures are its own as well.
-    run = Run(number=len(CASES), **({"scenario": name} | settings))  # type: ignore[arg-type]
+    run = Run(number=len(CASES), **({"scenario": name} | settings))
     CASES[name] = run
     return run
 
 
-def asking(name: str, **settings: object) -> Run:
-    run = Run.asking(number=len(CASES), **({"scenario": name} | settings))  # type: ignore[arg-type]
+def asking(name: str, **settings: Any) -> Run:
+    run = Run.asking(number=len(CASES), **({"scenario": name} | settings))
     CASES[name] = run
     return run
 
@@ -103,7 +105,7 @@ for _repetition, _messages in enumerate((1_000, 1_100, 1_300)):
 case("repeated but void", scenario="repeated", repetition=3, counted_sent=1).send(0, 9_999).receive(0, 9_999)
 
 
-def _sampled(name: str, broker: float, agents: tuple[float, ...], share: float = 0.0, **settings: object) -> None:
+def _sampled(name: str, broker: float, agents: tuple[float, ...], share: float = 0.0, **settings: Any) -> None:
     """CPU in cores, over the one second between two samples of the measure phase; what lies outside must not count."""
     run = case(name, **settings).send(0, 10).receive(0, 10)
     used = {"broker": broker} | {f"agent-{n}": cpu for n, cpu in enumerate(agents, 1)}

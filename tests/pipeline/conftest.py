@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.cases import CASES, EXHIBITS
-from tests.pipeline.random_runs import random_runs
-from tests.pipeline.synthetic_runs import Run, write
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.session import spark_session
+from pipeline.cases import CASES, EXHIBITS
+from pipeline.random_runs import random_runs
+from pipeline.synthetic_runs import Run, write
 
 
 @pytest.fixture(scope="session")

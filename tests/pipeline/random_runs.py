@@ -3,10 +3,9 @@
 import random
 from itertools import pairwise
 
-from tests.pipeline.cases import BLOCK
-from tests.pipeline.synthetic_runs import BEGIN, END, SECOND, Run
-
 from mqlab.events.schema import CONFIRMED, FAILED, ROLLED_BACK, UNKNOWN
+from pipeline.cases import BLOCK
+from pipeline.synthetic_runs import BEGIN, END, SECOND, Run
 
 SEED = 20_26
 # Far above the runs made by hand, whose folder they share.

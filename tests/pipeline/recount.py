@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from tests.pipeline.synthetic_runs import MEASURE, STOP, Run
+from pipeline.synthetic_runs import MEASURE, STOP, Run
 
 
 def recount(run: Run) -> dict[str, Any]:

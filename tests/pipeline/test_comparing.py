@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.pipeline.cases import COST, EXHIBITS, OTHER
 
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs
 from mqlab.study.statistics import t975
+from pipeline.cases import COST, EXHIBITS, OTHER
 
 Tables = dict[str, list[dict[str, Any]]]
 

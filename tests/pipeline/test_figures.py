@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
-from tests.pipeline.cases import CASES, DELAYS
 
 from mqlab.pipeline.kernels.histogram import GROWTH, bucket, upper_edge
 from mqlab.pipeline.tables.resources import bottlenecks, calibrations
 from mqlab.study import METRICS
 from mqlab.study.metric import PERCENTILES
 from mqlab.study.statistics import t975
+from pipeline.cases import CASES, DELAYS
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.synthetic_runs import write
 
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import NotMeasuredError, read_table
 from mqlab.pipeline.schema import TABLES
+from pipeline.synthetic_runs import write
 
 
 def test_reading_before_measuring_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from tests.pipeline.cases import CASES
+
+from pipeline.cases import CASES
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.cases import CASES, EXHIBITS
-from tests.pipeline.random_runs import SEED
-from tests.pipeline.recount import percentile, recount
-from tests.pipeline.synthetic_runs import Run, write
 
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.study.metric import PERCENTILES
+from pipeline.cases import CASES, EXHIBITS
+from pipeline.random_runs import SEED
+from pipeline.recount import percentile, recount
+from pipeline.synthetic_runs import Run, write
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -82,6 +82,6 @@ def test_partitions_and_order_of_the_rows_change_nothing(
         measure(spark, folder, exhibits=EXHIBITS)
         again = {name: read_table(folder, name) for name in TABLES}
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, str(value))
+        for name, former in before.items():
+            spark.conf.set(name, str(former))
     assert again == tables

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from mqlab.pipeline import session as spark_module
 from mqlab.pipeline.session import spark_session
@@ -98,7 +99,7 @@ def test_spark_never_takes_ctrl_c_from_the_program(monkeypatch: pytest.MonkeyPat
             return self
 
     monkeypatch.setattr(spark_module, "SparkSession", Session())
-    monkeypatch.setattr(spark_module.SparkContext, "_gateway", object())
+    monkeypatch.setattr(SparkContext, "_gateway", object())
     spark_session()
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()

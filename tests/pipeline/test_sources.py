@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.cases import CASES
-from tests.pipeline.synthetic_runs import Run
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import event_table
@@ -20,6 +18,8 @@ from mqlab.pipeline.measure_tables import (
     read_table,
 )
 from mqlab.pipeline.schema import TABLES
+from pipeline.cases import CASES
+from pipeline.synthetic_runs import Run
 
 
 def flip(path: Path) -> None:

@@ -14,7 +14,7 @@ Rate = Callable[[Point, str], float]
 def plausible(point: Point, system: str) -> float:
     """More roles do more up to a point, large bodies less; tracing, syncing and scanning cost."""
     roles = point.requesters or point.producers
-    rate = 40_000.0 * min(roles, 8) ** 0.6 / (1 + point.size / 16_384) / (1 + max(0, roles - 8) / 200)
+    rate: float = 40_000.0 * min(roles, 8) ** 0.6 / (1 + point.size / 16_384) / (1 + max(0, roles - 8) / 200)
     rate *= {"low": 0.7, "medium": 0.45, "high": 0.4}.get(point.parameters.get("trace", ""), 1.0)
     rate *= 0.12 if point.persistent else 1.0
     if "scan" in system or system == "second":

@@ -26,7 +26,7 @@ RATES = {
     "G": 9_512.0,
     "H": 17_834.0,
 }
-META = {
+META: dict[str, Any] = {
     "id": "20260101-120000-jms-four-brokers",
     "study": "jms-four-brokers",
     "title": "HornetQ and others",

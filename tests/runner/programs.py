@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
-from tests.process_helpers import commands_with
 
 from mqlab.systems import Durability
 from mqlab.systems.install.download import Part
 from mqlab.systems.program import Launch, Program
+from process_helpers import commands_with
 
 # Lets everybody in, and shows everybody the door. argv: folder, port
 TURNS_AWAY = """

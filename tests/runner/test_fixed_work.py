@@ -76,10 +76,11 @@ class TestPhases:
 
     def test_each_side_counts_where_it_works(self, folder: RunFolder, name: str) -> None:
         chosen = POINTS[name]
+        assert chosen.messages is not None
         (run,) = rows(folder, "runs", run=NUMBERS[name])
         assert run["counted_sent"] == (0 if chosen.load == "receive" else chosen.messages)
         copies = chosen.consumers if chosen.domain == "topic" else 1
-        assert run["counted_received"] == (0 if chosen.load == "send" else chosen.messages * copies)  # type: ignore[operator]
+        assert run["counted_received"] == (0 if chosen.load == "send" else chosen.messages * copies)
 
 
 def test_the_work_is_shared_out_among_the_producers(folder: RunFolder) -> None:

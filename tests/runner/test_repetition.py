@@ -97,7 +97,7 @@ class Played:
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     found = Played()
-    monkeypatch.setattr(conducting.RunExecution, "play", lambda one, running: found.play(one, running))
+    monkeypatch.setattr(RunExecution, "play", lambda one, running: found.play(one, running))
     monkeypatch.setattr(conducting, "AgentProcess", IdleAgent)
     monkeypatch.setattr(conducting, "describe_machine", lambda _: {})
     monkeypatch.setattr(conducting, "combinations", lambda *_: [])

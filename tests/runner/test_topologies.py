@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mqlab.events.folder import RunFolder
-from runner.lab import Recount, agents_running, check_delivery, columns, conducted, rows
+from runner.lab import Once, Recount, agents_running, check_delivery, columns, conducted, rows
 from runner.points import asking, point
-from runner.test_failures import Once, check_that_only_the_first_broke, signals
+from runner.test_failures import check_that_only_the_first_broke, signals
 
 POINTS = {
     "bindings": asking("bindings", topology="bindings"),

@@ -23,7 +23,6 @@ from mqlab.broker.core.effects import (
     Continue,
     Credit,
     Deliver,
-    Effect,
     Finished,
     Opened,
     Requeued,
@@ -65,7 +64,7 @@ class SimulatedBroker:
         self._tie = count()
         self._flush_is_due = False
         self._carrying_out = False
-        self._actions: dict[type[Effect], Callable[[Any], None]] = {
+        self._actions: dict[type[Any], Callable[[Any], None]] = {
             Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
             Credit: lambda effect: effect.producer.session.owner.credit(effect),

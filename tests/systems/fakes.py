@@ -40,7 +40,7 @@ ENDS = "import sys; print('the disk is full'); sys.exit(3)"
 class Fake(Program):
     name = "fake"
     title = "a program of a test"
-    drivers = ("stomp", "mqtt")
+    drivers: ClassVar[tuple[str, ...]] = ("stomp", "mqtt")
     version = "1.0"
     parts: ClassVar[tuple[Part, ...]] = ()
     defaults: ClassVar[dict[str, str]] = {"sync": "yes", "memory": "1m"}
@@ -59,5 +59,5 @@ class Fake(Program):
 
 
 def fake(program: str, **changes: object) -> Program:
-    kind = type("Fake", (Fake,), {"program": program, **changes})
+    kind: type[Fake] = type("Fake", (Fake,), {"program": program, **changes})
     return kind({})

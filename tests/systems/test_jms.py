@@ -6,21 +6,23 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import jpype
 import numpy as np
 import psutil
 import pytest
 import uvloop
-from tests.runner.points import point
 
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
+from mqlab.drivers.jms.jvm import ProviderClasses
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.checks.calibration import Calibration, calibrate
 from mqlab.runner.checks.feature_checks import NumberedProducer, expect
 from mqlab.systems import system
 from mqlab.systems.program import free_port
+from runner.points import point
 
 from .hanging_system import check_hanging
 from .real_system import CHECKS, Real, real
@@ -222,7 +224,7 @@ def test_a_java_without_a_compiler_is_told_so(hornetq: Real, monkeypatch: pytest
 
     monkeypatch.setenv("MQLAB_CACHE", str(tmp_path))
     none = SimpleNamespace(getSystemJavaCompiler=lambda: None)
-    fake = SimpleNamespace(java=jvm.jpype.java, javax=SimpleNamespace(tools=SimpleNamespace(ToolProvider=none)))
+    fake = SimpleNamespace(java=jpype.java, javax=SimpleNamespace(tools=SimpleNamespace(ToolProvider=none)))
     monkeypatch.setattr(jvm, "jpype", fake)
     jars = tuple(Path(hornetq.running.options["jars"]).glob("*.jar"))
     with pytest.raises(DriverError, match="has no compiler: set JAVA_HOME to a JDK"):
@@ -239,7 +241,7 @@ def test_what_is_done_as_its_waiter_is_cancelled_is_kept(hornetq: Real) -> None:
     )
 
     async def play() -> object:
-        calls = JavaCalls(SimpleNamespace(completion_queue=lambda _: completions), "here")
+        calls = JavaCalls(cast(ProviderClasses, SimpleNamespace(completion_queue=lambda _: completions)), "here")
         cancelled = calls.submit(lambda _: None)
         cancelled.cancel()
         calls._handle_completions()

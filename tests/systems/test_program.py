@@ -7,11 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 import uvloop
-from tests.process_helpers import commands_with
 
 from mqlab.systems import Running, SystemFailedError, SystemSettingError
 from mqlab.systems.install.download import Archive
 from mqlab.systems.program import Program
+from process_helpers import commands_with
 
 from .fakes import ENDS, IGNORES_SIGTERM, LISTENS, NEVER_LISTENS, WITH_A_DAEMON, Fake, fake
 
@@ -141,8 +141,8 @@ class TestFailedStart:
         assert said.startswith("fake did not answer within 0.3 s; ")
 
     def test_one_that_is_no_program(self, tmp_path: Path) -> None:
-        def launch(self: Program, folder: Path, ports: Callable[[], int]) -> object:
-            made = Fake.launch(self, folder, ports)  # type: ignore[arg-type]
+        def launch(self: Fake, folder: Path, ports: Callable[[], int]) -> object:
+            made = Fake.launch(self, folder, ports)
             return type(made)(["/no/such/program"], made.ports, made.addresses)
 
         said = self.start(fake("", launch=launch), tmp_path)

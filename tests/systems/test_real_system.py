@@ -30,7 +30,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def set_up(name: str) -> None:
-    pytest_runtest_setup(Item(name))  # type: ignore[arg-type]
+    pytest_runtest_setup(Item(name))  # type: ignore[arg-type] # has what the hook reads
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,4 +78,4 @@ def test_every_recipe_says_what_it_is(name: str) -> None:
 def test_what_is_lacking_needs_a_reason() -> None:
     silent = type("Silent", (Fake,), {"drivers": ("native",), "lacks": {"topics": ""}})({})
     with pytest.raises(AssertionError, match="does not say why it lacks topics"):
-        Real(silent, None, None).check("topics")  # type: ignore[arg-type]
+        Real(silent, None, None).check("topics")  # type: ignore[arg-type] # refused before it uses them

@@ -108,8 +108,10 @@ def test_several_responders_answer(up: Real, persistent: bool) -> None:
             for task in working:
                 task.cancel()
             await asyncio.gather(*working, return_exceptions=True)
-            for one in (*requesters, *responders):
-                await one.close()
+            for requester in requesters:
+                await requester.close()
+            for responder in responders:
+                await responder.close()
 
     up.run(exchange())
 

@@ -7,10 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runner import lab
-from tests.runner.lab import Once, rows
-from tests.runner.points import point
-from tests.runner.programs import programs_running
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner import run as running_one
@@ -18,6 +14,10 @@ from mqlab.runner.agents import group, handle
 from mqlab.study import Point
 from mqlab.systems import SYSTEMS, System
 from mqlab.systems.program import Launch, Program
+from runner import lab
+from runner.lab import Once, rows
+from runner.points import point
+from runner.programs import programs_running
 
 TWICE = point("A", domain="topic", size=1024, batch=64, drain=1, least=2, most=2)
 # More is kept than a file may hold.

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.wire.amqp_broker import FRAME_MAX, delivery, one_by_one, splitter
 
 from mqlab.wire.amqp.content import CONTENT, AmqpPublisher, AmqpReplyProperties, reply_properties
 from mqlab.wire.amqp.methods import BODY, HEADER, Method, frame, method
 from mqlab.wire.amqp.values import AmqpError
+from wire.amqp_broker import FRAME_MAX, delivery, one_by_one, splitter
 
 Message = tuple[int, bytes, bool, bytes, str]
 messages = st.tuples(

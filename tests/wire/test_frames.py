@@ -9,8 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mqlab.wire.native import frames as native
-from mqlab.wire.native.bodies import COALESCED, COLUMNS, SINGLE
+from mqlab.wire.native.bodies import COLUMNS, SINGLE
 from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, FrameDecoder, Kind, ProtocolError
+from mqlab.wire.native.payload import COALESCED
 
 LIMIT = 100_000
 Fields = tuple[int, int, int, int, int, int, bytes]

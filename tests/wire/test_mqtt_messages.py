@@ -40,7 +40,8 @@ def one_by_one(found: list[Incoming]) -> list[Row]:
 def test_any_messages_come_out_however_they_are_torn(
     version: Version, repeated: list[tuple[tuple[str, int, bool, bytes], int]], data: st.DataObject
 ) -> None:
-    stream, expected = b"", []
+    stream = b""
+    expected: list[Row] = []
     for (topic, qos, again, body), times in repeated:
         for _ in range(times):
             number = len(expected) * 251 + 1 if qos else 0

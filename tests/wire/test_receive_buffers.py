@@ -2,6 +2,7 @@
 
 import random
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ def numbered(rows: int) -> dict[str, pa.Array]:
 def looks(chance: random.Random, payload: Payload) -> tuple[Any, Any]:
     """Something that refers to the received memory in one of the ways of broker and client, and how to check it."""
     bodies, last = decode(payload), range(payload.rows - 1, payload.rows)
-    expected = bodies.tolist()
-    ways = {
+    expected, was = bodies.tolist(), bodies.data.tobytes()
+    ways: dict[str, tuple[Any, Callable[[Any], bool]]] = {
         "payload": (payload, lambda kept: decode(kept).tolist() == expected),
         "view": (payload.data, lambda kept: decode(Payload(kept, payload.rows, payload.form)).tolist() == expected),
         "numpy": (bodies.data, lambda kept: kept.tobytes() == was),
@@ -51,7 +52,6 @@ def looks(chance: random.Random, payload: Payload) -> tuple[Any, Any]:
     if payload.form & COLUMNS:
         types = numbered(payload.rows)["type"]
         ways["type"] = (wire_column(payload, "type"), lambda kept: kept.equals(types))
-    was = bodies.data.tobytes()
     return ways[chance.choice(sorted(ways))]
 
 
@@ -123,10 +123,13 @@ def test_memory_is_not_used_again_while_somebody_looks(look: Any) -> None:
 
 
 def test_a_large_frame_is_moved_once_however_many_reads_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-    monkeypatch.setattr(
-        "mqlab.wire.native.frames.receive_buffer", lambda size: taken.append(size) or receive_buffer(size)
-    )
+    taken: list[int] = []
+
+    def counted(size: int) -> memoryview:
+        taken.append(size)
+        return receive_buffer(size)
+
+    monkeypatch.setattr("mqlab.wire.native.frames.receive_buffer", counted)
     size = 4 * 1024 * 1024
     receiver = FrameDecoder(size)
     data = memoryview(native.header(Kind.SEND, length=size) + bytes(size))
@@ -157,4 +160,4 @@ def test_what_is_kept_is_bounded_whatever_sizes_peers_choose() -> None:
         held += [receive_buffer(size * 64 * 1024) for _ in range(8)]
     kept = sum(size * len(buffers) for size, buffers in receive_buffers._pool.items())
     assert kept <= receive_buffers._MAX_POOL_BYTES
-    assert len({view.obj.ctypes.data for view in held}) == len(held)
+    assert len({np.frombuffer(memoryview(view.obj), np.uint8).ctypes.data for view in held}) == len(held)

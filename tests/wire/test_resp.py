@@ -43,7 +43,7 @@ def entry(number: bytes, body: bytes, reply: bytes = b"") -> list[object]:
 
 @settings(deadline=None)
 @given(values)
-def test_replies_come_out_in_order(some: list[object]) -> None:
+def test_replies_come_out_in_order(some: list[resp.Value]) -> None:
     data = b"".join(map(said, some))
     assert resp.parse(array(data), MOST) == resp.ParsedResp([], some, len(data), 0)
 
@@ -62,9 +62,8 @@ def test_what_is_torn_waits_for_its_rest(some: list[object], data: st.DataObject
 @pytest.mark.parametrize("rows", [1, 2, 17, 1000])
 def test_many_equal_replies(rows: int) -> None:
     data = b":1\r\n" * rows + b"+QUEUED\r\n" * rows + b":2\r\n"
-    assert resp.parse(array(data + b":1"), MOST) == resp.ParsedResp(
-        [], [1] * rows + [b"QUEUED"] * rows + [2], len(data), 0
-    )
+    values: list[resp.Value] = [*[1] * rows, *[b"QUEUED"] * rows, 2]
+    assert resp.parse(array(data + b":1"), MOST) == resp.ParsedResp([], values, len(data), 0)
 
 
 @settings(deadline=None)

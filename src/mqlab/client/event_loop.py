@@ -142,7 +142,7 @@ class _Call(Generic[T]):
         with suppress(RuntimeError):
             self._coroutine.close()
         if self._task is not None:
-            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined] # not in typeshed
 
 
 async def call_in_loop(action: Callable[[], None]) -> None:

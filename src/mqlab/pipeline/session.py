@@ -125,7 +125,7 @@ def _start_java(conf: SparkConf) -> Any:
     log = _scratch_folder() / "spark.log"
     try:
         with log.open("wb") as output:
-            return launch_gateway(conf, popen_kwargs={"stderr": output, "stdout": output})
+            return launch_gateway(conf, popen_kwargs={"stderr": output, "stdout": output})  # type: ignore[no-untyped-call] # untyped
     except PySparkException as error:
         raise SparkUnavailableError(f"Spark did not start on {conf.get('spark.master')}: {_java_error(log)}") from error
 

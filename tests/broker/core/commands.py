@@ -83,10 +83,12 @@ class Driven:
         self.take()
         return producer
 
-    def consumer(self, name: str, credit: int = 1000, session: CoreSession | None = None, **wish: Any) -> CoreConsumer:
+    def consumer(
+        self, name: str, credit: int = 1000, session: CoreSession | None = None, **options: Any
+    ) -> CoreConsumer:
         self._links += 1
         consumer = self.core.open_consumer(
-            session or self.session(), self._links, name, credit, ConsumerOptions(**wish)
+            session or self.session(), self._links, name, credit, ConsumerOptions(**options)
         )
         self.delivered.setdefault(consumer, [])
         self.take()

@@ -1,5 +1,7 @@
 """Acknowledgement: up to a delivery, or of single ones in any order; alone or in a transaction, as one record."""
 
+from typing import cast
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,9 +185,8 @@ def test_any_acknowledgements_cover_what_they_say(
     if transacted:
         driven.commit(consumer.session)
         driven.sync()
-    gone = [
-        one for record in driven.records for remove in getattr(record, "removes", (record,)) for one in remove.ranges
-    ]
+    removes = [remove for record in driven.records for remove in getattr(record, "removes", (record,))]
+    gone = [ids for remove in removes for ids in cast(Remove, remove).ranges]
     ids = [id_ for first, rows in gone for id_ in range(first, first + rows)]
     assert sorted(ids) == sorted({*range(1, sum(batches) + 1)} - left)
     assert come_back(driven, consumer) == [b"%d" % (one - 1) for one in sorted(left)]

@@ -6,6 +6,7 @@ from mqlab.broker.core.durability.records import Decide, Prepare, Put, Record
 from mqlab.broker.core.effects import Answer
 from mqlab.broker.core.model.messages import Span
 from mqlab.wire.native.bodies import decode
+from recorded_calls import recording
 
 from .commands import NOW, Driven
 from .payloads import batch, single
@@ -199,7 +200,6 @@ def test_what_lies_behind_these_ids_is_not_looked_at(monkeypatch: pytest.MonkeyP
         driven.send(producer, b"%d" % number, persistent=True)
     driven.sync()
     looks: list[object] = []
-    within = Span.within
-    monkeypatch.setattr(Span, "within", lambda span, ranges: looks.append(span) or within(span, ranges))
+    monkeypatch.setattr(Span, "within", recording(Span.within, looks))
     assert len(messages(carried(driven, {1: [(11, 21)]}))) == 10
     assert len(looks) == 10

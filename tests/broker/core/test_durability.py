@@ -3,6 +3,7 @@
 from mqlab.broker.core.durability.records import Commit, Declare, Put, Remove
 from mqlab.broker.core.effects import Committed, Finished
 from mqlab.broker.core.model.messages import FOOTPRINT, Span
+from mqlab.broker.core.model.sessions import CoreProducer
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
@@ -25,7 +26,7 @@ def test_who_waits_for_it_is_told_before_it_goes_to_anybody() -> None:
     consumer, producer, other = driven.consumer("queue:q"), driven.producer("queue:q"), driven.producer("queue:q")
     for number, one in enumerate((producer, other, producer), 1):
         driven.send(one, b"%d" % number, persistent=True, confirm=True, seq=number)
-    told: list[list[tuple[object, int]]] = []
+    told: list[list[tuple[CoreProducer, int]]] = []
 
     def tell() -> None:
         driven.take()
@@ -142,7 +143,8 @@ def test_a_restored_queue_goes_on_where_it_was() -> None:
     consumer = after.consumer("queue:q")
     assert after.delivered[consumer] == [(b"1", True), (b"2", True)]
     after.send(after.producer("queue:q"), b"3", persistent=True)
-    assert isinstance(after.records[-1], Put)
-    assert after.records[-1].targets == ((7, 3),)
+    [*_, record] = after.records
+    assert isinstance(record, Put)
+    assert record.targets == ((7, 3),)
     after.producer("queue:another")
     assert after.records[-1] == Declare(8, "another", 1)

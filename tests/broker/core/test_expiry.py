@@ -7,7 +7,7 @@ from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.wire.native.bodies import decode
 
 from .commands import NOW, Driven
-from .payloads import alike, batch, single
+from .payloads import Row, alike, batch, single
 
 
 def test_a_message_can_be_had_until_its_time_and_not_after() -> None:
@@ -182,7 +182,7 @@ def test_who_waits_for_one_message_does_not_get_it_late() -> None:
 @pytest.mark.parametrize("retrieval", ["indexed", "scan"])
 def test_one_message_of_a_batch_is_found_though_others_are_late(retrieval: str) -> None:
     driven = Driven(retrieval=retrieval)
-    rows = [
+    rows: list[Row] = [
         (name.encode(), {"correlation_id": name, "expiration": NOW + late})
         for name, late in zip("abc", (5, 9, 5), strict=True)
     ]

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import selective
 from mqlab.broker.core.model.sessions import CoreConsumer
+from mqlab.broker.core.routing import ordering
+from recorded_calls import recording
 
 from .commands import Driven
 from .payloads import batch, single
@@ -168,8 +170,7 @@ def test_a_group_that_waits_is_passed_over_once(monkeypatch: pytest.MonkeyPatch)
     for number in range(200):
         driven.put(producer, single(b"a%d" % number, group="a"))
     looks: list[object] = []
-    groups = selective.groups
-    monkeypatch.setattr(selective, "groups", lambda span: looks.append(span) or groups(span))
+    monkeypatch.setattr(selective, "groups", recording(ordering.groups, looks))
     for number in range(100):
         driven.put(producer, single(b"b%d" % number, group="b"))
     assert driven.got(quick) == [b"b%d" % number for number in range(100)]

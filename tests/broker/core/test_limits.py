@@ -1,5 +1,7 @@
 """Limits of a destination: bytes and messages; hold, refuse or drop the oldest; each episode on record."""
 
+from typing import Any
+
 import pytest
 
 from mqlab.broker.core.admin import describe, totals
@@ -9,6 +11,7 @@ from mqlab.broker.core.flow import Episode
 from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
 from mqlab.broker.policy import Policies, PolicyRule
+from recorded_calls import recording
 
 from .commands import NOW, Driven
 from .payloads import single
@@ -26,7 +29,7 @@ def send_while_there_is_credit(driven: Driven, producer: CoreProducer, most: int
 
 
 @pytest.mark.parametrize("limits", [{"queue_limit": 1000}, {"message_limit": 10}])
-def test_hold_begins_at_the_limit(limits: dict[str, int]) -> None:
+def test_hold_begins_at_the_limit(limits: dict[str, Any]) -> None:
     for messages, full in ((9, False), (10, True), (11, True)):
         driven = Driven(producer_window=100, **limits)
         producer = driven.producer("queue:q")
@@ -245,8 +248,7 @@ def test_who_waits_for_a_destination_costs_the_others_nothing(monkeypatch: pytes
         send_while_there_is_credit(driven, producer)
     assert len(driven.core.flow.held) == 20
     looks: list[object] = []
-    renew = driven.core.flow.renew
-    monkeypatch.setattr(driven.core.flow, "renew", lambda producer: looks.append(producer) or renew(producer))
+    monkeypatch.setattr(driven.core.flow, "renew", recording(driven.core.flow.renew, looks))
     other, consumer = driven.producer("queue:other"), driven.consumer("queue:other")
     for number in range(50):
         driven.send(other, BODY)

@@ -1,6 +1,7 @@
 """A durable or shared subscription belongs to a user and a client id, and its full name has one meaning."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,9 @@ def test_a_client_without_an_id_cannot_name_the_subscription_of_a_client_that_ha
 def test_each_user_has_subscriptions_of_his_own() -> None:
     driven = Driven()
     ann, bob = (driven.session(client="app", user=name) for name in ("ann", "bob"))
+    kinds: tuple[dict[str, Any], ...] = ({"durable": "books"}, {"shared": "books"})
     queues = {
-        driven.consumer("topic:t", session=session, **{kind: "books"}).queue
-        for session in (ann, bob)
-        for kind in ("durable", "shared")
+        driven.consumer("topic:t", session=session, **options).queue for session in (ann, bob) for options in kinds
     }
     assert len(queues) == 4
     assert {*driven.core.destinations.routing.durable} == {"ann/app/books", "bob/app/books"}

@@ -113,7 +113,7 @@ def test_every_mixture_in_every_portion(levels: list[list[int | None]], credit: 
     """Whatever the batches, the room and the number of consumers: together they get the one right order."""
     driven = Driven()
     producer = driven.producer("queue:q")
-    sent = []
+    sent: list[tuple[int, bytes]] = []
     for some in levels:
         rows = [(b"%d" % (len(sent) + at), {} if one is None else {"priority": one}) for at, one in enumerate(some)]
         sent += [(4 if one is None else one, body) for one, (body, _) in zip(some, rows, strict=True)]

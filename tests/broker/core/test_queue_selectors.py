@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import selective
+from mqlab.broker.core.dispatch.selection import chosen_of, chosen_of_singles
 from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.selectors import BadSelectorError
+from mqlab.wire.native.columns import Value
+from recorded_calls import recording
 
 from .commands import NOW, Driven
 from .payloads import batch, bodies_of, single
@@ -54,14 +57,8 @@ def test_room_is_kept_and_the_rest_waits(together: int) -> None:
 
 
 def test_the_selector_looks_at_many_single_messages_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[int] = []
-    chosen_of_singles = selective.chosen_of_singles
-
-    def counted(selector, spans):  # type: ignore[no-untyped-def]
-        looks.append(len(spans))
-        return chosen_of_singles(selector, spans)
-
-    monkeypatch.setattr(selective, "chosen_of_singles", counted)
+    looks: list[object] = []
+    monkeypatch.setattr(selective, "chosen_of_singles", recording(chosen_of_singles, looks))
     driven = Driven()
     numbered(driven, 3000)
     consumer = driven.consumer("queue:q", 1, selector="n >= 2990")
@@ -94,8 +91,7 @@ def test_what_was_passed_over_is_not_looked_at_again(monkeypatch: pytest.MonkeyP
     numbered(driven, 50, together=10)
     consumer = driven.consumer("queue:q", selector="n = 77")
     looks: list[object] = []
-    chosen_of = selective.chosen_of
-    monkeypatch.setattr(selective, "chosen_of", lambda *one, **more: looks.append(one) or chosen_of(*one, **more))
+    monkeypatch.setattr(selective, "chosen_of", recording(chosen_of, looks))
     driven.put(driven.producer("queue:q"), batch((b"77", {"n": 77}), (b"78", {"n": 78})))
     assert driven.got(consumer) == bodies(77)
     assert len(looks) == 1
@@ -160,7 +156,8 @@ def test_a_selector_on_other_types_of_one_property() -> None:
     """Single messages that do not look alike are looked at apart."""
     driven = Driven()
     producer = driven.producer("queue:q")
-    for at, value in enumerate((1, "1", 1.0, True, 2)):
+    values: tuple[Value, ...] = (1, "1", 1.0, True, 2)
+    for at, value in enumerate(values):
         driven.put(producer, single(b"%d" % at, v=value))
     driven.send(producer, b"none")
     assert driven.got(driven.consumer("queue:q", selector="v = 1")) == bodies(0, 2)
@@ -221,7 +218,8 @@ def test_every_message_goes_to_somebody_who_wants_it(sent: list[list[int]], step
     driven = Driven(redelivery_limit=0)
     selectors = [*WANTS]
     consumers = [driven.consumer("queue:q", 0, selector=one) for one in selectors]
-    producer, kinds = driven.producer("queue:q"), {}
+    producer = driven.producer("queue:q")
+    kinds: dict[bytes, int] = {}
     for some in sent:
         rows = [(b"%d" % (len(kinds) + at), {"kind": kind}) for at, kind in enumerate(some)]
         kinds |= {body: values["kind"] for body, values in rows}

@@ -1,5 +1,7 @@
 """Durable and shared subscriptions, no-local, and how they end."""
 
+from typing import Any
+
 import pytest
 
 from mqlab.broker.core.durability.records import Declare, Forget, Put, Remove
@@ -120,12 +122,10 @@ def test_one_at_a_time() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("shared", [{}, {"shared": "d"}])
-def test_other_terms_replace_a_subscription_that_nobody_uses(
-    other: dict[str, object], shared: dict[str, object]
-) -> None:
+def test_other_terms_replace_a_subscription_that_nobody_uses(other: dict[str, Any], shared: dict[str, Any]) -> None:
     driven = Driven()
     session = driven.session(client="me")
-    terms = {"durable": "d", "selector": "a IS NULL", **shared}
+    terms: dict[str, Any] = {"durable": "d", "selector": "a IS NULL", **shared}
     name = str(other.get("name", "topic:t"))
     changed = terms | {key: value for key, value in other.items() if key != "name"}
     consumer = driven.consumer("topic:t", session=session, **terms)
@@ -162,11 +162,11 @@ def test_a_crash_leaves_the_former_subscription_or_the_one_that_replaces_it() ->
 def test_a_shared_durable_subscription_is_no_other_kind() -> None:
     driven = Driven()
     session = driven.session(client="me")
-    for first, second in (({}, {"shared": "d"}), ({"shared": "d"}, {})):
-        driven.close(driven.consumer("topic:t", session=session, durable="d", **first))
+    for first, second in (("", "d"), ("d", "")):
+        driven.close(driven.consumer("topic:t", session=session, durable="d", shared=first))
         before = len(driven.records)
         with pytest.raises(CommandError, match="a shared one"):
-            driven.consumer("topic:t", session=session, durable="d", **second)
+            driven.consumer("topic:t", session=session, durable="d", shared=second)
         assert (len(driven.records), session.consumers) == (before, [])
         driven.do(driven.core.unsubscribe, "me", "d")
 
@@ -217,8 +217,7 @@ def test_an_unsubscribed_one_holds_no_producer() -> None:
 @pytest.mark.parametrize("durable", [True, False])
 def test_consumers_of_a_shared_subscription_share_its_messages(durable: bool) -> None:
     driven = Driven()
-    wish = {"shared": "s", "durable": "s"} if durable else {"shared": "s"}
-    one, two = (driven.consumer("topic:t", **wish) for _ in range(2))
+    one, two = (driven.consumer("topic:t", shared="s", durable="s" if durable else "") for _ in range(2))
     alone = driven.consumer("topic:t")
     producer = driven.producer("topic:t")
     for number in range(6):
@@ -241,9 +240,9 @@ def test_what_one_of_them_leaves_goes_to_the_others() -> None:
 
 def test_a_shared_subscription_ends_with_its_last_consumer_unless_it_lasts() -> None:
     driven = Driven()
-    for wish in ({"shared": "s"}, {"shared": "l", "durable": "l"}):
+    for shared, durable in (("s", ""), ("l", "l")):
         for _ in range(2):
-            driven.close(driven.consumer("topic:t", **wish))
+            driven.close(driven.consumer("topic:t", shared=shared, durable=durable))
     assert [queue.name for queue in driven.core.destinations.routing.subscriptions] == ["l"]
     driven.send(driven.producer("topic:t"), b"1")
     assert driven.got(driven.consumer("topic:t", shared="s")) == []
@@ -304,16 +303,16 @@ def test_no_local_in_a_transaction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wish"),
+    ("name", "options"),
     [
         ("queue:q", {"durable": "d"}), ("queue:q", {"shared": "s"}), ("queue:q", {"no_local": True}),
         ("topic:t", {"exclusive": True}), ("topic:t", {"durable": "a", "shared": "b"}),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(name: str, wish: dict[str, object]) -> None:
+def test_what_does_not_go_together_is_refused(name: str, options: dict[str, Any]) -> None:
     driven = Driven()
     with pytest.raises(CommandError):
-        driven.consumer(name, **wish)
+        driven.consumer(name, **options)
     assert driven.core.destinations.queues == {}
     assert driven.core.destinations.routing.subscriptions == []
 

@@ -1,5 +1,6 @@
 import hashlib
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,12 +96,13 @@ def test_rights_that_were_answered_before_do_not_stay_after_a_change(users: User
 def test_changes_that_cannot_be(users: Users) -> None:
     with pytest.raises(SettingError, match="there is a user ann already"):
         users.add("ann", ANN)
-    for change in (
+    changes: tuple[Callable[[], object], ...] = (
         lambda: users.remove("eve"),
         lambda: users.set_password("eve", ANN),
         lambda: users.grant("eve", "read", "all"),
         lambda: users.revoke("eve", "read", "all"),
-    ):
+    )
+    for change in changes:
         with pytest.raises(SettingError, match="there is no user 'eve'; there are: ann, bob"):
             change()
     with pytest.raises(SettingError, match="there are: none"):
@@ -134,7 +136,11 @@ def test_names_up_to_the_limit(more: int, users: Users) -> None:
 
 
 def test_a_new_user_keeps_the_rules_of_passwords(users: Users) -> None:
-    for change in (lambda: users.add("eve", "short"), lambda: users.set_password("ann", "short")):
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: users.add("eve", "short"),
+        lambda: users.set_password("ann", "short"),
+    )
+    for change in changes:
         with pytest.raises(SettingError, match="8 characters") as caught:
             change()
         assert "short" not in str(caught.value)

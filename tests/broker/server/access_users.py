@@ -56,7 +56,7 @@ async def ask(raw: Raw, question: str, **arguments: object) -> dict[str, Any]:
     return (await raw.read_until(Kind.ANSWER)).json()
 
 
-async def open_link(raw: Raw, kind: Kind, destination: str, link: int = 50, **more: object) -> str:
+async def open_link(raw: Raw, kind: Kind, destination: str, link: int = 50, /, **more: object) -> str:
     """ "" if it is open, else why not."""
     raw.write(native.frame(kind, {"destination": destination, **more}, session=1, link=link, amount=1))
     while True:

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 
@@ -70,6 +70,8 @@ class Raw:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self.writer = writer
+        # typeshed says less of it: a stream's transport writes and reads.
+        self.transport = cast(asyncio.Transport, writer.transport)
         self._receiver = native.FrameDecoder(64 * 1024 * 1024)
         self._frames: list[Frame] = []
         opened.append(self)

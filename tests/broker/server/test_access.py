@@ -171,7 +171,7 @@ def test_a_command_that_is_not_in_the_table_is_refused(monkeypatch: pytest.Monke
         user = ANYONE
 
     with pytest.raises(CommandError, match="the table of rights does not contain this command"):
-        Access(None, Anyone()).check_request("ping", {})  # type: ignore[arg-type]
+        Access(None, Anyone()).check_request("ping", {})  # type: ignore[arg-type] # refused before it uses them
 
 
 def test_the_handlers_of_a_connection_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,4 +59,4 @@ async def test_messages_come_either_way(busy_wait: int) -> None:
 @pytest.mark.parametrize("value", [-1, 1_000_001, "long"])
 def test_what_makes_no_sense_is_refused(value: object) -> None:
     with pytest.raises(SettingError, match="busy_wait"):
-        Settings(busy_wait=value)  # type: ignore[arg-type]
+        Settings(busy_wait=value)  # type: ignore[arg-type] # the test shows that it is refused

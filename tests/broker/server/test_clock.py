@@ -10,6 +10,7 @@ from mqlab.broker.server import broker as server
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.client import aio, headers
+from mqlab.wire.address import Address
 
 from .raw_client import client, in_loop, local
 
@@ -35,8 +36,8 @@ def wall_clock(monkeypatch: pytest.MonkeyPatch) -> WallClock:
     return WallClock(monkeypatch)
 
 
-async def linked(address: object) -> tuple[aio.Producer, aio.Consumer]:
-    session = await (await client(address)).session()  # type: ignore[arg-type]
+async def linked(address: Address) -> tuple[aio.Producer, aio.Consumer]:
+    session = await (await client(address)).session()
     return await session.producer("queue:q"), await session.consumer("queue:q")
 
 

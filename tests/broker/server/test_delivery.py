@@ -51,7 +51,7 @@ async def test_a_connection_that_does_not_read_is_given_no_more_and_others_are_s
         deaf = await Raw.connect(address)
         await deaf.open_session()
         await deaf.open_consumer("queue:q", link=1, room=1_000_000)
-        deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        deaf.transport.pause_reading()
         body = encode([b"x" * 1000] * 200)
         for _ in range(150):
             await producer.send_batch(body, confirm=True)
@@ -65,7 +65,7 @@ async def test_a_connection_that_does_not_read_is_given_no_more_and_others_are_s
         other = await (await (await client(address)).session()).consumer("queue:q", prefetch=10)
         assert (await other.receive()).body == b"x" * 1000
         assert [len(consumer.unacknowledged) for consumer in queue.consumers][:-1] == [given]
-        deaf.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        deaf.transport.resume_reading()
         # What waited for it goes on when it reads again.
         rows = 0
         while rows < 150 * 200 - 10:

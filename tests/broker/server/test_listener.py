@@ -17,6 +17,7 @@ from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
+from mqlab.client.errors import MessagingError
 
 from .access_users import until
 from .raw_client import Raw, in_loop, local
@@ -61,13 +62,13 @@ async def test_silent_connections_to_a_tls_address_are_bounded(
     async with running(settings) as (broker, (address,)):
         silent = [await asyncio.open_connection(address.host, address.port) for _ in range(2 + more)]
         await until(lambda: len(broker.connections) == 2 + more)
-        opening = aio.connect(str(address), ca=str(tmp_path / "ca"))
+        opening = aio.connect(str(address), ca=tmp_path / "ca")
         if more <= 0:
             connection = await opening
             assert len(broker.connections) == 3 + more
             await connection.close()
         else:
-            with pytest.raises((OSError, aio.MessagingError)):
+            with pytest.raises((OSError, MessagingError)):
                 await opening
         for _, writer in silent:
             writer.close()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from tests.features.broker_process import BrokerProcess
 
+from features.broker_process import BrokerProcess
 from mqlab.broker import limits
 from mqlab.client import aio
 

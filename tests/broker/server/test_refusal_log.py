@@ -1,5 +1,6 @@
 """What is refused is told in the log, in few lines."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from broker.server.access_users import ask, logged_in, open_link, world
 from broker.server.raw_client import Raw, in_loop, local
 from mqlab.broker import limits
-from mqlab.broker.server import refusal_log
 from mqlab.broker.server.refusal_log import LimitedLog, RefusalLog
 from mqlab.broker.server.startup import running
 from mqlab.wire.native.frames import Kind
@@ -37,7 +37,7 @@ def test_refusals_do_not_fill_the_log(
     more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(refusal_log.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     limited, most = LimitedLog(), limits.LOG_LINES_A_SECOND
     for number in range(most + more):
         limited.warn("line %d", number)
@@ -50,7 +50,7 @@ def test_refusals_do_not_fill_the_log(
 
 @in_loop
 async def test_connections_that_end_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    monotonic = refusal_log.time.monotonic
+    monotonic = time.monotonic
     async with running(local()) as (_, (address,)):
         began = monotonic()
         for _ in range(3 * limits.LOG_LINES_A_SECOND):
@@ -66,7 +66,7 @@ async def test_connections_that_end_do_not_fill_the_log(caplog: pytest.LogCaptur
 def test_ended_connections_are_counted_apart_from_refusals(
     more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(refusal_log.time, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     log, most = RefusalLog(), limits.LOG_LINES_A_SECOND
     for number in range(most + more):
         log.ended(f"reason {number}")

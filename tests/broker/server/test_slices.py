@@ -27,7 +27,7 @@ async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
     async with running(local()) as (broker, (address,)):
         raw = await Raw.connect(address)
         (connection,) = broker.connections
-        raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        raw.transport.pause_reading()
         raw.write(_asks(1, ASKED))
         while not connection._paused:
             await asyncio.sleep(0)
@@ -35,7 +35,7 @@ async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
         for _ in range(100):
             await asyncio.sleep(0)
         assert connection._transport.get_write_buffer_size() < UNWRITTEN_MOST
-        raw.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        raw.transport.resume_reading()
         heard = [(await raw.read()).first for _ in range(ASKED)]
         assert heard == [*range(1, ASKED + 1)]
 

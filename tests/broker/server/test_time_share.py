@@ -13,7 +13,7 @@ from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.scheduler import TimeShare
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import StompServerConnection
+from mqlab.broker.server.stomp.connection import StompServerConnection, StompTransport
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
@@ -130,7 +130,9 @@ async def test_stomp_frames_wait_too() -> None:
         writer.write(frame("CONNECT", **{"accept-version": "1.2", "host": "h"}))
         await reader.readuntil(b"\0")
         (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
-        connection = inner._frame_transport._connection
+        transport = inner._frame_transport
+        assert isinstance(transport, StompTransport)
+        connection = transport._connection
         assert isinstance(connection, StompServerConnection)
         _use_much(connection._share)
         order = _busy(broker)

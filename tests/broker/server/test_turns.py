@@ -155,7 +155,7 @@ async def _purge(broker: Broker, address: Address) -> Raw:
     return raw
 
 
-async def _subscribe(_: Broker, address: Address) -> Raw:
+async def _subscribe(_broker: Broker, address: Address) -> Raw:
     """One message to many subscriptions, again and again."""
     raw = await _opened(address)
     raw.write(_consumers(1000, "topic:t", 1000))

@@ -6,7 +6,7 @@ import copy
 import errno
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -220,8 +220,8 @@ class Disk:
                     names[name] = inode
         return names
 
-    def _image(self, names: dict[str, Inode], content: object) -> Image:
-        return {name: content(inode) for name, inode in names.items()}  # type: ignore[operator]
+    def _image(self, names: dict[str, Inode], content: Callable[[Inode], bytes]) -> Image:
+        return {name: content(inode) for name, inode in names.items()}
 
 
 def written_over(data: bytes, writes: list[tuple[int, bytes]]) -> bytes:

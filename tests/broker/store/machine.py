@@ -132,7 +132,7 @@ class Machine:
             self.core.remove()
 
     def _let_time_pass(self, seconds: float | None = None) -> None:
-        clock = journal_module.time
+        clock = vars(journal_module)["time"]
         assert isinstance(clock, Clock)
         clock.now += self.chance.choice((0.0, 0.0, 0.0001, 0.0006, 0.1)) if seconds is None else seconds
 

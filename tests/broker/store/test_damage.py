@@ -20,7 +20,8 @@ KIB = 1024
 
 def states(journal: Written) -> dict[int, JournalState]:
     """What must be found if recovery ends with each of the records."""
-    said: list[tuple[int, Record]] = [(-1, one) for one in (*DECLARED, *REMEMBERED)]
+    before: list[Record] = [*DECLARED, *REMEMBERED]
+    said: list[tuple[int, Record]] = [(-1, record) for record in before]
     applied = StatesByRecord([*said[:-1], (0, said[-1][1]), *journal.until(len(journal.data))])
     return {lsn: applied.after(lsn) for lsn in range(len(journal.records) + 1)}
 

@@ -9,7 +9,6 @@ import pytest
 
 from mqlab.broker.core.durability.records import Declare, Put, Remember
 from mqlab.broker.settings import Settings
-from mqlab.broker.store import journal as journal_module
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.group_commit import MAX_SYNCS_IN_PROGRESS, SyncSchedule
 from mqlab.broker.store.journal import Journal
@@ -76,7 +75,7 @@ class Simulation:
         self.quick: list[bool] = []
         self._lsn = self._durable = 0
         # The same clock is in place of the module everywhere in the journal.
-        monkeypatch.setattr(journal_module.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr("mqlab.broker.store.journal.time.perf_counter", lambda: self.now)
         self.files = NoFiles()
         settings = Settings(data=Path("unused"), segment_size=segment_size, group_delay=group_delay)
         self.journal = Journal(settings, Path("unused"), self.files, self, Segments())
@@ -214,7 +213,12 @@ def test_a_single_sender_waits_for_nobody(disk: Callable[[float], float], monkey
     sent: list[float] = []
     (producer,) = producers(simulation, 1, seed=1)
     go = producer.go
-    monkeypatch.setattr(producer, "go", lambda: (sent.append(simulation.now), go()))
+
+    def noted() -> None:
+        sent.append(simulation.now)
+        go()
+
+    monkeypatch.setattr(producer, "go", noted)
     simulation.run(until=2.0)
     assert producer.confirmed > 100
     assert simulation.waits == []

@@ -19,7 +19,7 @@ from .journal_state import StatesByRecord, differences, state_of
 from .machine import Machine, small_settings
 from .test_full_disk import Sender
 
-Harm = Callable[[Path, Path], None]
+Harm = Callable[[Path, Path], object]
 
 
 def _truncated(path: Path, _: Path) -> None:

@@ -27,7 +27,7 @@ async def fake_broker(on_link: OnLink) -> AsyncIterator[str]:
                 _answer(event, on_link)
                 collector.pop()
             while (size := engine.pending()) > 0:
-                writer.write(engine.peek(size))
+                writer.write(engine.peek(size) or b"")
                 engine.pop(size)
         writer.close()
 

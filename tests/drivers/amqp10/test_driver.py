@@ -28,7 +28,7 @@ from mqlab.drivers.common.timeouts import with_timeout
 
 _BODIES = st.binary(max_size=300)
 # Proton's own addresses end with a NUL.
-_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=300)
+_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300)
 
 
 @settings(deadline=None)
@@ -41,6 +41,7 @@ def test_proton_reads_what_is_written_here(body: bytes, persistent: bool, text: 
     )
     message = Message()
     message.decode(encode_before_body(len(body), sections) + body)
+    assert isinstance(message.body, bytes | memoryview)
     assert bytes(message.body) == body
     assert message.durable == persistent
     assert (message.reply_to or "", message.correlation_id) == (text, f"{text}-1")

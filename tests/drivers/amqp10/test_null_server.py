@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 
 import numpy as np
-from tests.drivers.null_servers import against, check_confirming
 
+from drivers.null_servers import against, check_confirming
 from mqlab.drivers import DriverConnection, ReceiverOptions
 from mqlab.drivers.amqp10.null_server import Amqp10NullServer
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tests.drivers.null_servers import against, check_confirming
 
+from drivers.null_servers import against, check_confirming
 from mqlab.drivers import DriverConnection, ReceiverOptions
 from mqlab.drivers.kafka.null_server import KafkaNullServer
 

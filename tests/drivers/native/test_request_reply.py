@@ -12,6 +12,7 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
+from mqlab.drivers.api import Acknowledge
 
 from .test_driver import Connect, against_a_broker, bodies, near_a_broker
 
@@ -153,11 +154,11 @@ def test_a_durable_subscription_keeps_what_comes_while_nobody_is_there(tmp_path:
 
 
 @pytest.mark.parametrize("mode", ["auto", "dups_ok", "client"])
-def test_what_was_received_is_acknowledged_when_the_next_is_asked_for(tmp_path: Path, mode: str) -> None:
+def test_what_was_received_is_acknowledged_when_the_next_is_asked_for(tmp_path: Path, mode: Acknowledge) -> None:
     async def play(connect: Connect) -> None:
         connection, other = await connect(), await connect()
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
-        receiver = await connection.receiver("queue:q", ReceiverOptions(1, mode))  # type: ignore[arg-type]
+        receiver = await connection.receiver("queue:q", ReceiverOptions(1, mode))
         for n in (1, 2):
             await sender.send(bodies(n), wait=True)
         for n in (1, 2):

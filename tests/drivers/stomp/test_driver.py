@@ -7,6 +7,7 @@ import uvloop
 
 from drivers.stomp.fake_broker import FakeBroker, fake_broker
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
+from mqlab.drivers.api import Acknowledge, ReceivedBatch
 from mqlab.wire.stomp.frames import StompFrame
 
 _BODIES = np.arange(48, dtype=np.uint8).reshape(4, 12)
@@ -106,9 +107,9 @@ def test_a_transaction_is_begun_with_its_first_message() -> None:
 
 
 @pytest.mark.parametrize("acknowledge", ["auto", "client"])
-def test_one_acknowledgement_covers_an_arrival_once_the_next_is_asked_for(acknowledge: str) -> None:
+def test_one_acknowledgement_covers_an_arrival_once_the_next_is_asked_for(acknowledge: Acknowledge) -> None:
     async def test(one: FakeBroker, connection: DriverConnection) -> None:
-        receiver = await connection.receiver("queue:a", ReceiverOptions(10, acknowledge))  # type: ignore[arg-type]
+        receiver = await connection.receiver("queue:a", ReceiverOptions(10, acknowledge))
         one.deliver(*[b"%012d" % number for number in range(20)])
         got = b""
         while len(got) < 240:
@@ -143,7 +144,7 @@ def test_messages_that_come_again_are_kept_apart() -> None:
         receiver = await connection.receiver("queue:a", ReceiverOptions(10))
         one.deliver(b"a", b"b", redelivered=True)
         one.deliver(b"c")
-        got = []
+        got: list[ReceivedBatch] = []
         while sum(len(bodies) for bodies, _ in got) < 3:
             got.append(await receiver.receive())
         assert [(body, again) for bodies, again in got for body in bodies.tolist()] == [

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.pipeline.cases import CASES, INJECTED
-from tests.pipeline.synthetic_runs import Run
 
 from mqlab.pipeline.schema import DELIVERY_CLASSES
+from pipeline.cases import CASES, INJECTED
+from pipeline.synthetic_runs import Run
 
 Tables = dict[str, list[dict[str, Any]]]
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.pipeline.cases import CASES, RESPONSES
-from tests.pipeline.test_figures import Tables, figures
 
 from mqlab.study.metric import PERCENTILES
+from pipeline.cases import CASES, RESPONSES
+from pipeline.test_figures import Tables, figures
 
 
 def test_rate_bytes_and_responses(tables: Tables) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mqlab.events.folder import RunFolder
 from mqlab.report.claims.verdicts import ALL_SYSTEMS, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict, judge
 from mqlab.report.data.run_results import RunResults
 from mqlab.study import Claim
@@ -30,7 +31,7 @@ def by_system(verdicts: list[Verdict], claim: str, basis: str) -> dict[str, str]
     return {v.subject: v.verdict for v in verdicts if v.claim == claim and v.basis == basis}
 
 
-def test_published_values_are_judged_for_each_published_system(whole_run) -> None:
+def test_published_values_are_judged_for_each_published_system(whole_run: RunFolder) -> None:
     verdicts = judge(RunResults.of(whole_run))
     assert by_system(verdicts, "transactions-raise", "published") == {
         "HornetQ 2.1.1": HOLDS,
@@ -51,7 +52,7 @@ def test_measured_values_are_judged_for_each_system_that_was_run(made: Synthetic
     assert by_system(verdicts, "persistent-wide-range", "measured") == {ALL_SYSTEMS: REFUTED}
 
 
-def test_every_claim_has_a_verdict_on_both_bases(whole_run) -> None:
+def test_every_claim_has_a_verdict_on_both_bases(whole_run: RunFolder) -> None:
     results = RunResults.of(whole_run)
     verdicts = judge(results)
     for claim in results.study.claims:

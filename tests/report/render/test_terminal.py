@@ -1,6 +1,7 @@
 """The summary in a terminal, in a pipe, and without colours."""
 
 import io
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -11,9 +12,9 @@ from report.conftest import Write
 from report.synthetic_runs import SyntheticRuns
 
 
-def summary(folder: RunFolder, **settings: object) -> str:
+def summary(folder: RunFolder, **settings: Any) -> str:
     out = io.StringIO()
-    print_summary(folder, Console(file=out, **settings))  # type: ignore[arg-type]
+    print_summary(folder, Console(file=out, **settings))
     return out.getvalue()
 
 

@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def installed(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Clock:
     monkeypatch.setattr(pacing, "now", clock.monotonic_ns)
-    monkeypatch.setattr(pacing.asyncio, "sleep", clock.sleep)
+    monkeypatch.setattr(asyncio, "sleep", clock.sleep)
     return clock
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,10 @@ from runner.lab import rows
 from runner.points import point
 
 
+def succeeds() -> None: ...
+async def commits() -> None: ...
+
+
 class FakeSystem:
     """Passes on what is sent; a test replaces what should go wrong."""
 
@@ -40,13 +44,11 @@ class FakeSystem:
         self.calls: list[str] = []
         self.applications: list[str] = []
         self.messages: asyncio.Queue[list[bytes]] = asyncio.Queue()
-
-    def sending(self) -> None: ...
-    def receiving(self) -> None: ...
-    def closing_the_sender(self) -> None: ...
-    def closing_the_connection(self) -> None: ...
-
-    async def committing_receipts(self) -> None: ...
+        self.sending: Callable[[], None] = succeeds
+        self.receiving: Callable[[], None] = succeeds
+        self.closing_the_sender: Callable[[], None] = succeeds
+        self.closing_the_connection: Callable[[], None] = succeeds
+        self.committing_receipts: Callable[[], Awaitable[None]] = commits
 
 
 class FakeDriver(Driver):
@@ -220,7 +222,7 @@ def test_consumers_are_there_before_any_producer(
 
 class TestFaults:
     def test_a_send_that_fails_is_unknown_and_the_run_says_so(self, fake: FakeSystem, folder: RunFolder) -> None:
-        fake.sending = fails(DriverError("no more"), after=3)  # type: ignore[method-assign]
+        fake.sending = fails(DriverError("no more"), after=3)
         _, started, _, _ = played(folder, point(batch=4, send="confirmed"))
         assert started["error"] == "no more"
         assert started["sent"] == {0: 12}
@@ -229,14 +231,14 @@ class TestFaults:
 
     def test_a_free_send_that_fails_is_recorded_as_well(self, fake: FakeSystem, folder: RunFolder) -> None:
         """It may have reached the system before it failed: if it arrives, it must not be unexpected."""
-        fake.sending = fails(DriverError("no more"), after=3)  # type: ignore[method-assign]
+        fake.sending = fails(DriverError("no more"), after=3)
         _, started, _, _ = played(folder, point(batch=4))
         assert started["error"] == "no more"
         outcomes = [(row["first_seq"], row["outcome"]) for row in rows(folder, "sends")]
         assert outcomes == [(0, "unknown"), (4, "unknown"), (8, "unknown"), (12, "unknown")]
 
     def test_what_was_not_taken_by_the_end_is_not_confirmed(self, fake: FakeSystem, folder: RunFolder) -> None:
-        fake.closing_the_sender = fails(DriverError("not all of it"))  # type: ignore[method-assign]
+        fake.closing_the_sender = fails(DriverError("not all of it"))
         _, started, _, _ = played(folder, SHORT)
         assert started["error"] == "not all of it"
         assert {row["outcome"] for row in rows(folder, "sends")} == {"unknown"}
@@ -246,7 +248,7 @@ class TestFaults:
         self, fake: FakeSystem, folder: RunFolder, error: Exception
     ) -> None:
         """Whatever it is: taken for a quiet end, its messages would be called lost by the system."""
-        fake.receiving = fails(error, after=3)  # type: ignore[method-assign]
+        fake.receiving = fails(error, after=3)
         _, _, received, finished = played(folder, SHORT)
         assert "gone" in received.get("error", "")
         assert "gone" in finished.get("error", "")
@@ -257,12 +259,12 @@ class TestFaults:
             if fake.messages.empty():
                 fake.messages.put_nowait([b"hello"])
 
-        fake.receiving = put_a_stranger  # type: ignore[method-assign]
+        fake.receiving = put_a_stranger
         _, _, _, finished = played(folder, SHORT)
         assert finished.get("error")
 
     def test_a_connection_that_cannot_be_closed_costs_no_events(self, fake: FakeSystem, folder: RunFolder) -> None:
-        fake.closing_the_connection = fails(DriverError("held back"))  # type: ignore[method-assign]
+        fake.closing_the_connection = fails(DriverError("held back"))
         _, started, _, _ = played(folder, SHORT)
         assert sum(row["count"] for row in rows(folder, "sends")) == started["sent"][0]
         assert sum(row["count"] for row in rows(folder, "receipts")) == started["sent"][0]
@@ -296,7 +298,7 @@ class TestCutShort:
             if commits[0] > 3:
                 await asyncio.sleep(60)
 
-        fake.committing_receipts = slow  # type: ignore[method-assign]
+        fake.committing_receipts = slow
         played(folder, point(transaction=4, batch=4, send="confirmed", measure=60), finish_after=0.2)
         receipts = rows(folder, "receipts")
         assert [(row["first_seq"], row["t_acknowledged"] is None) for row in receipts] == [

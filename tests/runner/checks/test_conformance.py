@@ -6,9 +6,11 @@ import pytest
 import uvloop
 
 from mqlab.drivers import DRIVERS, DriverConnection, Receiver, ReceiverOptions
+from mqlab.drivers.api import ReceivedBatch
 from mqlab.drivers.native.driver import NativeConnection, NativeDriver
 from mqlab.drivers.native.links import NativeReceiver
-from mqlab.runner.checks.conformance import CHECKS, check_conformance
+from mqlab.runner.checks.conformance import check_conformance
+from mqlab.runner.checks.feature_checks import CHECKS
 from mqlab.study import FEATURES
 from mqlab.systems.embedded.system import Embedded
 from mqlab.wire.native.bodies import Bodies
@@ -22,7 +24,7 @@ def test_the_embedded_broker_conforms(tmp_path: Path) -> None:
 
 
 class Losing(NativeReceiver):
-    async def receive(self):  # type: ignore[no-untyped-def]
+    async def receive(self) -> ReceivedBatch:
         arrival = await super().receive()
         bodies = arrival.bodies
         return arrival._replace(bodies=Bodies(bodies.data, bodies.offsets[:-1])) if len(bodies) > 1 else arrival

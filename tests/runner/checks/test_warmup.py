@@ -41,7 +41,7 @@ def play(
             assert one.point in points
         return await inner(one, running)
 
-    played.play = playing  # type: ignore[method-assign,assignment]
+    played.play = playing  # type: ignore[method-assign,assignment] # of this instance only
     played.rates = {"one": rates}
     watch = (lambda _: None) if seen is None else seen.append
     folder = conducted(tmp_path, points, systems=[Compiling("one")], agents=1, watch=watch, warm_up=True)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from simulation.files import Crashed, SimulatedFiles
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Coroutines of a process that is gone come to their end in so many turns.
 _LAST_TURNS = 1000
+
+Arguments = TypeVarTuple("Arguments")
 
 
 class Loop(asyncio.AbstractEventLoop):
@@ -79,7 +81,9 @@ class Loop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.timeline.now
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -87,12 +91,12 @@ class Loop(asyncio.AbstractEventLoop):
     call_soon_threadsafe = call_soon
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, when: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self.timeline.at(when, partial(self._ready.append, handle), handle)
@@ -128,7 +132,7 @@ class Loop(asyncio.AbstractEventLoop):
     ) -> tuple[End, asyncio.BaseProtocol]:
         return await self.network.connect(self, protocol_factory, path)
 
-    async def create_unix_server(  # type: ignore[override]
+    async def create_unix_server(  # type: ignore[override] # a simulated one has fewer options
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], path: str
     ) -> Server:
         return self.network.listen(self, protocol_factory, path)

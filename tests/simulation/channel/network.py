@@ -132,7 +132,7 @@ class End(asyncio.Transport):
         elif isinstance(protocol, asyncio.BufferedProtocol):
             rest = memoryview(data)
             while rest and not self._closed:
-                room = protocol.get_buffer(len(rest))
+                room = memoryview(protocol.get_buffer(len(rest)))
                 size = min(len(room), len(rest))
                 room[:size] = rest[:size]
                 protocol.buffer_updated(size)

@@ -57,7 +57,8 @@ class Site:
         self.files = SimulatedFiles(self._folder, self._timeline.chance, None)
         if not self.kind and self._timeline.chance.random() < 0.1:
             self.files.crash_in = self._timeline.chance.randrange(12)
-        self._loop = Loop(self._timeline, self._network, self.kill)
+        # It has those methods of a loop that broker and client call.
+        self._loop = Loop(self._timeline, self._network, self.kill)  # type: ignore[abstract]
         self._loop.files, self._loop.complaints = self.files, self.complaints
         self._loop.sync_seconds = self._sync_seconds
         self._loop.create_task(self._live()).add_done_callback(self._lived)

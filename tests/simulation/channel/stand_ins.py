@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+from broker.store.workers import Sync
 from mqlab.broker.server import broker, scheduler, startup
 from mqlab.broker.server.channels import channel
 from mqlab.broker.server.disk_threads import DoneCallback
@@ -18,7 +19,6 @@ from mqlab.broker.server.trace import activity_trace
 from mqlab.wire.address import Address
 from simulation.clock import in_place as store_in_place
 from simulation.files import SimulatedFiles
-from simulation.host import Sync
 
 from .loop import Loop
 from .network import Server

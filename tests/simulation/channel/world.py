@@ -64,7 +64,8 @@ class Simulation:
             if full:
                 link.closed = True
                 self.timeline.after(seconds / 2, partial(self._open, link))
-        self._loop = Loop(self.timeline, self.network, lambda: None)
+        # It has those methods of a loop that broker and client call.
+        self._loop = Loop(self.timeline, self.network, lambda: None)  # type: ignore[abstract]
         self.applications = self._applications()
         # How often something goes wrong: in some worlds only links do, or only brokers.
         self._faults = {

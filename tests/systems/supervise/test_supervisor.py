@@ -19,7 +19,7 @@ from systems.fakes import WITH_A_DAEMON
 LAB = """
 import asyncio, sys
 from pathlib import Path
-from tests.systems.fakes import WITH_A_DAEMON, fake
+from systems.fakes import WITH_A_DAEMON, fake
 
 async def main():
     running = await fake(WITH_A_DAEMON).start(Path(sys.argv[1]) / "data")
@@ -61,10 +61,10 @@ def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_when_the_lab_is_gone_everything_is(tmp_path: Path, end: signal.Signals) -> None:
-    root = Path(__file__).parents[3]
+    tests = Path(__file__).parents[2]
     lab = subprocess.Popen(
         [sys.executable, "-c", LAB, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        cwd=root, start_new_session=True,
+        cwd=tests, start_new_session=True,
     )  # fmt: skip
     assert lab.stdout is not None
     with lab.stdout:

@@ -141,4 +141,4 @@ def test_a_body_is_copied_unless_nobody_can_change_it() -> None:
 @pytest.mark.parametrize("body", ["text", 5, None, [1, 2]])
 def test_only_bytes_are_a_body(body: object) -> None:
     with pytest.raises(TypeError, match=type(body).__name__):
-        as_body(body)  # type: ignore[arg-type]
+        as_body(body)  # type: ignore[arg-type] # the test shows that it is refused

@@ -39,7 +39,7 @@ def run_server(context: typer.Context, config: Path | None = None, **given: Any)
 
 _CONFIG = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigOption)
 _CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-run_server.__signature__ = inspect.Signature([_CONTEXT, _CONFIG, *parameters()])  # type: ignore[attr-defined]
+run_server.__signature__ = inspect.Signature([_CONTEXT, _CONFIG, *parameters()])  # type: ignore[attr-defined] # not in typeshed
 
 
 def _refuse_options(context: typer.Context) -> None:

@@ -3,9 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
-from proton import Collector, Connection, Endpoint, Event, ProtonException, Transport
+from proton import (
+    Collector,
+    Condition,
+    Connection,
+    Delivery,
+    Endpoint,
+    Event,
+    Link,
+    ProtonException,
+    Session,
+    Transport,
+)
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, with_timeout
@@ -25,7 +36,7 @@ class LinkHandler(Protocol):
     # Whether the broker or this driver has detached the link. Some brokers detach instead of closing.
     detached: bool
 
-    def handle_delivery(self, delivery: Any) -> None:
+    def handle_delivery(self, delivery: Delivery) -> None:
         """Handle a delivery that arrived, or the new state of one that was sent."""
 
 
@@ -84,7 +95,7 @@ class Amqp10Client(WaitingProtocol):
         while not self._paused and (size := self._proton.pending()) > 0:
             if self._transport is None:
                 break
-            self._transport.write(self._proton.peek(size))
+            self._transport.write(self._proton.peek(size) or b"")
             self._proton.pop(size)
             self._handle_events()
         self._wake()
@@ -158,8 +169,10 @@ class Amqp10Client(WaitingProtocol):
             kind = event.type
             if kind == Event.DELIVERY:
                 delivery = event.delivery
+                assert delivery is not None
                 cast(LinkHandler, delivery.link.context).handle_delivery(delivery)
             elif kind == Event.LINK_REMOTE_DETACH:
+                assert event.link is not None
                 handler = cast(LinkHandler, event.link.context)
                 if not handler.detached:
                     handler.detached = True
@@ -177,15 +190,16 @@ class Amqp10Client(WaitingProtocol):
                 self._handle_remote_close(event.session, "a session")
             collector.pop()
 
-    def _handle_remote_close(self, endpoint: Any, kind: str) -> None:
+    def _handle_remote_close(self, endpoint: Link | Session | None, kind: str) -> None:
         """Fail if the broker closes a link or session that the driver still uses."""
+        assert endpoint is not None
         if description := _describe(endpoint.remote_condition):
             self._fail(f"the broker reports an error: {description}")
         elif endpoint.state & Endpoint.LOCAL_ACTIVE:
             self._fail(f"the broker closed {kind}")
 
 
-def _describe(condition: Any) -> str:
+def _describe(condition: Condition | None) -> str:
     if condition is None:
         return ""
     return ": ".join(filter(None, (condition.name, condition.description)))

@@ -5,7 +5,7 @@ import itertools
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from proton import Described, Terminus, symbol
@@ -164,7 +164,7 @@ class Amqp10Connection(api.DriverConnection):
         return receiving
 
 
-def _set_capability(terminus: Any, destination: str) -> None:
+def _set_capability(terminus: Terminus, destination: str) -> None:
     kind = destination.partition(":")[0]
     if kind in ("queue", "topic"):
         terminus.capabilities.put_object(symbol(kind))

@@ -1,7 +1,7 @@
 """The null server of AMQP 1.0. It skips runs of equal transfers at once; Proton decodes all other frames."""
 
 import struct
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulong, ushort
@@ -92,7 +92,7 @@ class Amqp10NullServer(NullServer):
     def _answer_protocol_header(self, header: bytes) -> None:
         self.write(header)
         if header[len(_PROTOCOL_HEADER)] == _SASL:
-            known = Array(UNDESCRIBED, Data.SYMBOL, symbol("ANONYMOUS"), symbol("PLAIN"))
+            known = Array(cast(Any, UNDESCRIBED), Data.SYMBOL, symbol("ANONYMOUS"), symbol("PLAIN"))
             self._send(0, _MECHANISMS, known, kind=1)
 
     def _answer(self, channel: int, encoded: bytes) -> None:
@@ -182,7 +182,7 @@ def _read(encoded: bytes) -> tuple[int, list[Any]]:
     data.decode(encoded)
     data.rewind()
     data.next()
-    described = data.get_object()
+    described: Any = data.get_object()
     return int(described.descriptor), list(described.value)
 
 

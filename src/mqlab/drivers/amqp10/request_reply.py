@@ -1,9 +1,8 @@
 """Request/reply over AMQP 1.0: a requester gets its replies by a selector, or from a reply queue of its own."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
-from proton import Message
+from proton import Delivery, Message
 
 from mqlab.drivers.amqp10.links import ReceivingLink, SendingLink, take_messages
 from mqlab.drivers.amqp10.messages import decode, encode_before_body, encode_header, encode_message_properties
@@ -23,7 +22,7 @@ class Amqp10Requester(DriverRequester):
         self._to = ""
         self._selector = ""
         self._header = encode_header(persistent=persistent)
-        self._unsettled: list[Any] = []
+        self._unsettled: list[Delivery] = []
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         receiving = await self._reply_link(selector_for(prefix_of(correlation_id), correlation_id))
@@ -67,7 +66,7 @@ class Amqp10Responder(Responder):
         self._reply_links: dict[str, SendingLink] = {}
         self._header = encode_header(persistent=persistent)
         self._reply_addresses: list[tuple[str, str]] = []
-        self._unsettled: list[Any] = []
+        self._unsettled: list[Delivery] = []
 
     async def receive(self) -> ReceivedBatch:
         receiving = self._receiving

@@ -35,7 +35,7 @@ class KafkaClient:
             raise DriverError(f"{address}: Kafka needs a tcp: address")
         self._address = parsed
         # Settings of every producer and consumer.
-        self.settings: Mapping[str, object] = {
+        self.settings: Mapping[str, str | int | float] = {
             "bootstrap.servers": f"{parsed.host}:{parsed.port}", "client.id": name or "mqlab", "log_level": 0,
             "socket.nagle.disable": "true", "socket.timeout.ms": int(ANSWER_TIMEOUT_S * 1000),
             "topic.metadata.refresh.fast.interval.ms": 10, "reconnect.backoff.max.ms": 500,

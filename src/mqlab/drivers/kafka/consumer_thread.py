@@ -159,8 +159,9 @@ class ConsumerThread:
             values += map(Message.value, messages)
             if self._with_keys:
                 keys += [message.key() or b"" for message in messages]
-            last = dict(zip(map(Message.partition, messages), messages, strict=True))
-            offsets |= {partition: message.offset() + 1 for partition, message in last.items()}
+            last = dict(zip(map(Message.partition, messages), map(Message.offset, messages), strict=True))
+            # Only a message that reports an error has neither.
+            offsets |= {partition or 0: (offset or 0) + 1 for partition, offset in last.items()}
             count = min(_CHUNK, self._max_batch - len(values))
             messages = self.consumer.consume(count, 0) if count else []
         if values:

@@ -48,7 +48,7 @@ def bars(given: Sequence[Bar], unit: str) -> str:
     base = sheet.chart(rows).encode(y=alt.Y("system:N", sort=names, title=None, axis=drawing.names_axis(names)))
     present = base.transform_filter("datum.value !== null")
     known = base.transform_filter("datum.low !== null")
-    end_marks = {"size": 9, "thickness": 1.5, "color": drawing.FAINT}
+    end_mark = known.mark_tick(size=9, thickness=1.5, color=drawing.FAINT)
     layers = [
         present.mark_bar(size=18, cornerRadiusEnd=2).encode(
             x=x,
@@ -59,8 +59,8 @@ def bars(given: Sequence[Bar], unit: str) -> str:
         known.mark_rule(strokeWidth=1.5, color=drawing.FAINT).encode(
             x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q")
         ),
-        known.mark_tick(**end_marks).encode(x=alt.X("low:Q", scale=scale)),
-        known.mark_tick(**end_marks).encode(x=alt.X("high:Q", scale=scale)),
+        end_mark.encode(x=alt.X("low:Q", scale=scale)),
+        end_mark.encode(x=alt.X("high:Q", scale=scale)),
         base.mark_text(align="left", dx=6, fontSize=11).encode(x=alt.X("at:Q", scale=scale), text=alt.Text("label:N")),
     ]
     lines = max((name.count("\n") + 1 for name in names), default=1)

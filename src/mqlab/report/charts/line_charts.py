@@ -205,12 +205,13 @@ def _depths(sheet: drawing.Sheet, runs: Sequence[TimeSeries], systems: Sequence[
         for seconds, depth in run.depths
     ]
     line = sheet.chart(rows).mark_line(strokeWidth=1.6)
-    return line.encode(
+    depths: alt.Chart = line.encode(
         x=x,
         y=alt.Y("y:Q", title="messages waiting", scale=alt.Scale(zero=True, nice=True), axis=drawing.amounts()),
         detail=alt.Detail("run:N"),
         color=drawing.by_system(systems, [run.system for run in runs]),
     )
+    return depths
 
 
 def _marks(sheet: drawing.Sheet, onsets: Sequence[Onset], x: alt.X, named: bool) -> list[alt.Chart]:

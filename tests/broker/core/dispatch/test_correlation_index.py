@@ -7,13 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.core.commands import Driven
-from broker.core.payloads import alike, batch, single
+from broker.core.payloads import Row, alike, batch, single
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch import correlation_index
 from mqlab.broker.core.dispatch.correlation_index import CorrelationIndex, Key
+from mqlab.broker.core.dispatch.receive_by_id import ReceivesById
+from recorded_calls import recording
 
 both_ways = pytest.mark.parametrize("way", ["indexed", "scan"])
 IDS = [number.to_bytes(16, "big") for number in range(10)]
+
+
+def indexes(driven: Driven) -> list[CorrelationIndex]:
+    receives = driven.queue("q").receives
+    assert isinstance(receives, ReceivesById)
+    return [*receives.indexes.values()]
 
 
 @both_ways
@@ -157,7 +165,8 @@ def test_what_comes_back_serves_who_waits_for_it() -> None:
 def test_rows_that_were_taken_from_around_it_do_not_hide_it() -> None:
     """A batch that is divided, taken from and put together again is indexed as it is now."""
     driven = Driven()
-    driven.put(driven.producer("queue:q"), batch(*((b"%d" % n, {"correlation_id": str(n), "n": n}) for n in range(9))))
+    numbered: list[Row] = [(b"%d" % n, {"correlation_id": str(n), "n": n}) for n in range(9)]
+    driven.put(driven.producer("queue:q"), batch(*numbered))
     keyed = driven.consumer("queue:q", 0)
     driven.receive(keyed, "an index is there from now on")
     choosy = driven.consumer("queue:q", 3, selector="n = 2 OR n = 5 OR n = 8")
@@ -168,41 +177,29 @@ def test_rows_that_were_taken_from_around_it_do_not_hide_it() -> None:
 
 
 def test_the_index_costs_the_same_at_any_depth(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = count()
-    keys = correlation_index.keys
-
-    def counted(span, field):  # type: ignore[no-untyped-def]
-        next(looked)
-        return keys(span, field)
-
+    looks: list[object] = []
     driven = Driven()
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for number in range(2000):
         driven.put(producer, single(b"unretrieved", correlation_id=f"old {number}"))
     driven.receive(consumer, "an index is there from now on")
     driven.go_on()
-    monkeypatch.setattr(correlation_index, "keys", counted)
+    monkeypatch.setattr(correlation_index, "keys", recording(correlation_index.keys, looks))
     for number in range(500):
         driven.put(producer, single(b"%d" % number, correlation_id=f"new {number}"))
         driven.receive(consumer, f"new {number}")
         driven.acknowledge(consumer, number + 1)
     assert driven.got(consumer) == [b"%d" % n for n in range(500)]
-    assert next(looked) <= 500
+    assert len(looks) <= 500
     assert driven.queue("q").messages == 2000
-    (index,) = driven.queue("q").receives.indexes.values()
+    [index] = indexes(driven)
     assert (index._entries, len(index._bases), len(index._spans)) == (2000, 2000, 2000)
 
 
 def test_scanning_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other behaviour, which a study is about: each receive looks at all that lies before."""
-    looked = count()
-    keys = correlation_index.keys
-
-    def counted(span, field):  # type: ignore[no-untyped-def]
-        next(looked)
-        return keys(span, field)
-
-    monkeypatch.setattr(correlation_index, "keys", counted)
+    looks: list[object] = []
+    monkeypatch.setattr(correlation_index, "keys", recording(correlation_index.keys, looks))
     driven = Driven(retrieval="scan")
     producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 0)
     for number in range(100):
@@ -211,7 +208,7 @@ def test_scanning_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
         driven.put(producer, single(b"new", correlation_id="new"))
         driven.receive(consumer, "new")
     assert len(driven.got(consumer)) == 10
-    assert next(looked) >= 1000
+    assert len(looks) >= 1000
 
 
 def test_a_worn_index_is_built_anew() -> None:
@@ -225,7 +222,7 @@ def test_a_worn_index_is_built_anew() -> None:
     for number in range(3000):
         driven.put(producer, single(b"x", correlation_id=str(number)))
         driven.acknowledge(greedy, number + 1)
-    (index,) = driven.queue("q").receives.indexes.values()
+    [index] = indexes(driven)
     assert isinstance(index, CorrelationIndex)
     assert max(index._entries, len(index._bases)) <= 100
     driven.close(first)

@@ -1,5 +1,7 @@
 """A core as the journal left it: nothing is appended while the journal has not begun."""
 
+from typing import Any
+
 from broker.core.commands import NOW, Driven
 from broker.core.payloads import single
 from broker.core.reference_recovery import Replayed
@@ -9,7 +11,7 @@ from mqlab.broker.core.effects import Append
 from mqlab.broker.settings import Settings
 
 
-def left_behind(**settings: object) -> tuple[Replayed, Settings]:
+def left_behind(**settings: Any) -> tuple[Replayed, Settings]:
     """A message that expires at NOW + 10, and one that does not."""
     driven = Driven(**settings)
     producer = driven.producer("queue:q")

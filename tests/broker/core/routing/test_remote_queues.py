@@ -1,5 +1,7 @@
 """Queues of other brokers: how they are named, and what becomes of messages that wait for their channel."""
 
+from typing import Any
+
 import pytest
 
 from broker.core.commands import NOW, Driven
@@ -8,6 +10,7 @@ from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.core.admin import delete, move
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import BadNameError
+from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.routing.remote_queues import first_id
 from mqlab.broker.core.routing.transmission import dead_letter, drop_arrived
 from mqlab.wire.native.columns import encode_single
@@ -15,7 +18,7 @@ from mqlab.wire.native.columns import encode_single
 TO_B = ChannelSettings("B", "unix:nowhere")
 
 
-def linked(**settings: object) -> Driven:
+def linked(**settings: Any) -> Driven:
     """A broker A with a channel to B, and `orders` as a name for a queue there."""
     return Driven(name="A", channels=(TO_B,), remotes=(("orders", "queue:orders@B"),), **settings)
 
@@ -72,9 +75,9 @@ def test_a_remote_queue_can_only_be_sent_to() -> None:
     driven = linked()
     driven.producer("queue:here")
     for name in ("queue:q@B", "queue:orders"):
-        for wish in ({}, {"browse": True}):
+        for browse in (False, True):
             with pytest.raises(CommandError, match="a queue of another broker: it can only be sent to"):
-                driven.consumer(name, **wish)
+                driven.consumer(name, browse=browse)
         with pytest.raises(CommandError, match="another broker"):
             move(driven.core, "queue:here", name)
 
@@ -173,7 +176,9 @@ def test_ids_of_a_transmission_queue_are_never_used_twice() -> None:
     driven.tick(1)
     begun = driven.queue("transmit.B").next_id
     assert driven.restarted().queue("transmit.B").next_id > begun
-    assert driven.core.destinations.destination("queue:plain")[0].next_id == 1  # type: ignore[union-attr]
+    plain, _ = driven.core.destinations.destination("queue:plain")
+    assert isinstance(plain, Queue)
+    assert plain.next_id == 1
 
 
 # Leaving
@@ -184,7 +189,8 @@ def test_what_has_arrived_is_gone_with_a_transaction() -> None:
     driven.send(driven.producer("queue:orders"), *(b"%d" % n for n in range(5)), persistent=True)
     driven.sync()
     queue, session = driven.queue("transmit.B"), driven.session(transacted=True)
-    first = queue.oldest.first_id  # type: ignore[union-attr]
+    assert queue.oldest is not None
+    first = queue.oldest.first_id
     dropped = drop_arrived(session, queue, [(first + 1, 2), (first + 100, 7)])
     assert sum(span.rows for span in dropped) == 2
     assert [body for _, body in waiting(driven)] == [b"0", b"3", b"4"]

@@ -1,5 +1,5 @@
 """The Spark session of the pipeline's tests, for the comparison with Spark SQL."""
 
-from tests.pipeline.conftest import spark
+from pipeline.conftest import spark
 
 __all__ = ["spark"]

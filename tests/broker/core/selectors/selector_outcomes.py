@@ -1,6 +1,6 @@
 """Evaluates a selector over columns that a test writes as lists; the outcome is three-valued."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -9,7 +9,7 @@ from mqlab.broker.core.selectors import compile_selector
 Columns = Mapping[str, pa.Array]
 
 
-def selected(text: str, rows: int = 1, **columns: pa.Array | list[object]) -> list[bool]:
+def selected(text: str, rows: int = 1, /, **columns: pa.Array | Sequence[object]) -> list[bool]:
     """The mask, of columns that are Arrow arrays, or lists where Arrow finds the type."""
     arrays = {name: values if isinstance(values, pa.Array) else pa.array(values) for name, values in columns.items()}
     count = len(next(iter(arrays.values()))) if arrays else rows
@@ -19,7 +19,7 @@ def selected(text: str, rows: int = 1, **columns: pa.Array | list[object]) -> li
     return [bool(one) for one in mask]
 
 
-def outcome(text: str, rows: int = 1, **columns: pa.Array | list[object]) -> str:
+def outcome(text: str, rows: int = 1, /, **columns: pa.Array | Sequence[object]) -> str:
     """A letter for each row: T, F, or U for UNKNOWN, which neither the selector nor its opposite selects."""
     true = selected(text, rows, **columns)
     false = selected(f"NOT ({text})", rows, **columns)

@@ -2,6 +2,7 @@
 
 import random
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ KINDS = {
 def messages(seed: int) -> dict[str, list[Any]]:
     """A sixth of all values are missing; the others are few, so that equal ones meet."""
     chance = random.Random(seed)
-    values = {
+    values: dict[str, Callable[[], object]] = {
         "number": lambda: chance.randint(-20, 20),
         # Quarters are exact in a float too.
         "double": lambda: chance.randint(-40, 40) / 4,

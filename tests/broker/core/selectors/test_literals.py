@@ -133,9 +133,9 @@ def test_white_space_is_that_of_java() -> None:
     "text", ["1 = 1", "0x10 = 16", "'a' = 'a'", "TRUE", "TRUE = true", "7. = 7", "1 < 1.5", "NOT FALSE"]
 )
 def test_literals_alone_are_true_of_every_message(text: str) -> None:
-    assert outcome(text, rows=3) == "TTT"
+    assert outcome(text, 3) == "TTT"
 
 
 @pytest.mark.parametrize("text", ["1 = 2", "'a' <> 'a'", "FALSE", "TRUE = FALSE", "2 + 2 = 5", "1 NOT BETWEEN 0 AND 2"])
 def test_literals_alone_are_false_of_every_message(text: str) -> None:
-    assert outcome(text, rows=3) == "FFF"
+    assert outcome(text, 3) == "FFF"

@@ -12,6 +12,7 @@ from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
+from mqlab.client.consumer import Acknowledge
 from mqlab.wire.address import Address
 
 PATIENCE = 240
@@ -109,12 +110,12 @@ class Pair:
     async def stop(self, name: str) -> None:
         await self._running.pop(name).aclose()
 
-    async def client(self, name: str, **login: str) -> aio.Connection:
+    async def client(self, name: str, **login: Any) -> aio.Connection:
         connection = await aio.connect(f"unix:{self.folder / name}", **login)
         self._clients.append(connection)
         return connection
 
-    async def session(self, name: str, mode: aio.Acknowledge = "auto") -> aio.Session:
+    async def session(self, name: str, mode: Acknowledge = "auto") -> aio.Session:
         return await (await self.client(name)).session(mode)
 
     @property

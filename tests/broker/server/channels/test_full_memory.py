@@ -52,7 +52,7 @@ async def filled(pair: Pair, *, persistent: bool) -> list["asyncio.Task[None]"]:
         await channel.stop()
     tasks = [asyncio.ensure_future(fill(pair, name, to, persistent=persistent)) for name, to in WAYS]
     for broker in pair.brokers.values():
-        await until(lambda broker=broker: broker.core.flow.held)  # type: ignore[misc]
+        await until(lambda broker=broker: broker.core.flow.held)  # type: ignore[misc] # mypy takes its default for a parameter
         assert broker.core.context.memory >= broker.settings.memory_limit
     for channel in channels:
         channel.start()
@@ -65,7 +65,7 @@ async def emptied(pair: Pair, tasks: list["asyncio.Task[None]"]) -> None:
     assert found[:2] == [[body(number) for number in range(MESSAGES)]] * 2
     for name, to in WAYS:
         queue = pair.brokers[name].core.destinations.queues[f"transmit.{to}"]
-        await until(lambda queue=queue: not queue.messages)  # type: ignore[misc]
+        await until(lambda queue=queue: not queue.messages)  # type: ignore[misc] # mypy takes its default for a parameter
 
 
 @pytest.mark.parametrize(("kept", "persistent"), [(True, True), (True, False), (False, False)])
@@ -83,7 +83,7 @@ async def test_both_wait_for_somebody_to_receive_and_then_go_on(tmp_path: Path) 
         tasks = await filled(pair, persistent=True)
         for broker in pair.brokers.values():
             queues = broker.core.destinations.queues
-            await until(lambda queues=queues: "q" in queues and queues["q"].messages)  # type: ignore[misc]
+            await until(lambda queues=queues: "q" in queues and queues["q"].messages)  # type: ignore[misc] # mypy takes its default for a parameter
         await emptied(pair, tasks)
 
 

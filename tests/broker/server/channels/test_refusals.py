@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from mqlab.broker.security import passwords
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
 from mqlab.client import aio
+from mqlab.client.errors import RefusedError
 from mqlab.wire.native.bodies import encode
 
 from .pair import PATIENCE, Pair, bodies, until
@@ -124,7 +126,7 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @in_loop
 async def test_rights_over_there_are_those_of_the_local_name(users: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{PASSWORD}\n")
-    login = {"user": "channel", "password_file": tmp_path / "secret"}
+    login: dict[str, Any] = {"user": "channel", "password_file": tmp_path / "secret"}
     async with Pair(tmp_path, b={"users": users}, **login) as pair:
         session = await pair.session("A")
         await send(session, "queue:closed@B", b"1")
@@ -144,7 +146,7 @@ async def test_rights_here_are_those_of_the_full_name(users: Path, tmp_path: Pat
         for name in ("queue:orders@B", "queue:orders"):
             await send(session, name, b"1")
         for name in ("queue:q@B", "queue:q", "queue:orders@A", "queue:transmit.B"):
-            with pytest.raises(aio.RefusedError, match="ann has no right to"):
+            with pytest.raises(RefusedError, match="ann has no right to"):
                 await session.producer(name)
         assert await bodies(await pair.session("B"), "queue:orders", 2) == [b"1", b"1"]
 
@@ -154,7 +156,7 @@ async def test_a_wrong_password_is_told_and_tried_again(
     users: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "secret").write_text("not the one\n")
-    login = {"user": "channel", "password_file": tmp_path / "secret"}
+    login: dict[str, Any] = {"user": "channel", "password_file": tmp_path / "secret"}
     async with Pair(tmp_path, b={"users": users}, **login) as pair:
         await until(lambda: "wrong user or password" in pair.status["reason"])
         await send(await pair.session("A"), "queue:open@B", b"1")

@@ -17,8 +17,7 @@ from mqlab.broker.server.channels import channel as channel_module
 from mqlab.broker.server.channels.channel import ChannelState
 from mqlab.broker.server.channels.receiving_end import ReceivingEnd
 from mqlab.broker.server.http.prometheus import PrometheusMetrics
-from mqlab.client import aio
-from mqlab.client.errors import ClosedError, MessagingError
+from mqlab.client.errors import ClosedError, MessagingError, RefusedError
 from mqlab.client.open_connection import open_connection
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
@@ -61,7 +60,7 @@ async def test_prometheus_sees_it(tmp_path: Path) -> None:
 async def test_another_broker_at_that_address(tmp_path: Path) -> None:
     for called, words in (("C", "is called C, not B"), ("", "has no name, not B")):
         async with Pair(tmp_path, b={"name": called}) as pair:
-            await until(lambda words=words, pair=pair: words in pair.status["reason"])  # type: ignore[misc]
+            await until(lambda words=words, pair=pair: words in pair.status["reason"])  # type: ignore[misc] # mypy takes its default for a parameter
 
 
 @in_loop
@@ -79,7 +78,7 @@ async def test_tls_and_what_is_wrong_with_it(tmp_path: Path) -> None:
         (address,) = pair.addresses["B"]
         for ca, words in (("none", "cannot be read"), ("other", "certificate verify failed")):
             pair.brokers["A"].channels.add(ChannelSettings("B", str(address), ca=tmp_path / ca))
-            await until(lambda words=words: words in pair.status["reason"])  # type: ignore[misc]
+            await until(lambda words=words: words in pair.status["reason"])  # type: ignore[misc] # mypy takes its default for a parameter
             await pair.stop("A")
             await pair.start("A")
         pair.brokers["A"].channels.add(ChannelSettings("B", str(address), ca=tmp_path / "good"))
@@ -135,7 +134,7 @@ async def test_while_a_channel_is_stopped_messages_wait(tmp_path: Path) -> None:
         await admin.ask("start_channel", to="B")
         assert await bodies(await pair.session("B"), "queue:q", 1) == [b"1"]
         for question in ("stop_channel", "start_channel"):
-            with pytest.raises(aio.RefusedError, match="there is no channel to 'C'"):
+            with pytest.raises(RefusedError, match="there is no channel to 'C'"):
                 await admin.ask(question, to="C")
 
 
@@ -157,7 +156,7 @@ async def test_a_transmission_queue_can_be_purged_and_when_nobody_uses_it_delete
     async with Pair(tmp_path) as pair:
         admin = await pair.client("A")
         await pair.becomes("running")
-        with pytest.raises(aio.RefusedError, match="1 consumers"):
+        with pytest.raises(RefusedError, match="1 consumers"):
             await admin.ask("delete", name="queue:transmit.B")
         await admin.ask("stop_channel", to="B")
         session = await admin.session()
@@ -166,7 +165,7 @@ async def test_a_transmission_queue_can_be_purged_and_when_nobody_uses_it_delete
             await producer.send(b"lost", persistent=True)
             await admin.ask("purge", name="queue:transmit.B")
         await admin.ask("delete", name="queue:transmit.B")
-        with pytest.raises(aio.RefusedError, match="gone"):
+        with pytest.raises(RefusedError, match="gone"):
             await producer.send(b"lost", persistent=True)
         await (await session.producer("queue:q@B")).send(b"1", persistent=True)
         await admin.ask("start_channel", to="B")
@@ -179,7 +178,7 @@ async def test_a_channel_is_added_while_the_broker_runs(tmp_path: Path) -> None:
     async with Pair(tmp_path, {"channels": ()}) as pair:
         admin = await pair.client("A")
         session = await admin.session()
-        with pytest.raises(aio.RefusedError, match="no channel"):
+        with pytest.raises(RefusedError, match="no channel"):
             await session.producer("queue:q@B")
         await admin.ask("add_channel", to="B", address=f"unix:{tmp_path / 'gate'}", batch=5, retry=2)
         await (await session.producer("queue:q@B")).send(b"1", persistent=True)
@@ -193,7 +192,7 @@ async def test_a_channel_is_added_while_the_broker_runs(tmp_path: Path) -> None:
             ({"to": "C", "address": "unix:x", "batch": 0}, "batch: 0"),
             ({"to": "C"}, "needs address"),
         ):
-            with pytest.raises(aio.RefusedError, match=words):
+            with pytest.raises(RefusedError, match=words):
                 await admin.ask("add_channel", **said)
         await pair.stop("A")
         await pair.start("A")
@@ -207,7 +206,7 @@ async def test_a_channel_is_added_while_the_broker_runs(tmp_path: Path) -> None:
 async def test_a_broker_without_a_name_gets_no_channel(tmp_path: Path) -> None:
     async with Pair(tmp_path, b={"name": ""}) as pair:
         admin = await pair.client("B")
-        with pytest.raises(aio.RefusedError, match="needs a name"):
+        with pytest.raises(RefusedError, match="needs a name"):
             await admin.ask("add_channel", to="C", address="unix:x")
 
 
@@ -225,9 +224,9 @@ async def test_who_may_see_and_change_channels(tmp_path: Path, monkeypatch: pyte
         assert (await nobody.ask("channels"))["channels"] == []
         await one.ask("stop_channel", to="B")
         for question in ("stop_channel", "start_channel"):
-            with pytest.raises(aio.RefusedError, match="no right to administer"):
+            with pytest.raises(RefusedError, match="no right to administer"):
                 await nobody.ask(question, to="B")
-        with pytest.raises(aio.RefusedError, match="one has no right to administer all"):
+        with pytest.raises(RefusedError, match="one has no right to administer all"):
             await one.ask("add_channel", to="C", address="unix:x")
         await every.ask("add_channel", to="C", address="unix:x", user="u", password="the secret of C")
         assert "the secret" not in str(pair.brokers["A"].channels.status())

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,14 @@ async def test_a_message_arrives_as_it_was_sent(tmp_path: Path) -> None:
     async with Pair(tmp_path, {"remotes": (("orders", "queue:orders@B"),)}) as pair:
         consumer = await (await pair.session("B")).consumer("queue:orders")
         producer = await (await pair.session("A")).producer("queue:orders", time_to_live=60_000)
-        said = {"correlation_id": "c", "reply_to": "queue:r", "type": "t", "group": "g", "priority": 7}
+        headers: dict[str, Any] = {"correlation_id": "c", "reply_to": "queue:r", "type": "t", "group": "g"}
+        headers["priority"] = 7
         for persistent in (True, False):
-            await producer.send(b"body", persistent=persistent, properties={"n": Int(5), "s": "text"}, **said)
+            await producer.send(b"body", persistent=persistent, properties={"n": Int(5), "s": "text"}, **headers)
         for persistent in (True, False):
             message = await consumer.receive(PATIENCE)
             assert (message.body, message.persistent, message.redelivered) == (b"body", persistent, False)
-            assert {name: getattr(message, name) for name in said} == said
+            assert {name: getattr(message, name) for name in headers} == headers
             assert message.properties == {"n": 5, "s": "text"}
             assert message.id is not None
             assert message.timestamp is not None

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from broker.server.raw_client import Raw, client, in_loop, local
+from mqlab.broker.core.model.sessions import CoreProducer
 from mqlab.broker.server.startup import running
 from mqlab.client.headers import MessageEncoder, ProducerDefaults
+from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload, decode, encode
 from mqlab.wire.native.columns import column
@@ -29,9 +31,9 @@ def single(bodies: Sequence[bytes]) -> list[Payload]:
     return [encode([body]) for body in bodies]
 
 
-async def talker(address: object, destination: str) -> Raw:
+async def talker(address: Address, destination: str) -> Raw:
     """Producer 1 and, with room for all, consumer 2 of a destination."""
-    raw = await Raw.connect(address)  # type: ignore[arg-type]
+    raw = await Raw.connect(address)
     await raw.open_session()
     await raw.open_producer(destination)
     await raw.open_consumer(destination, room=10_000)
@@ -137,6 +139,7 @@ async def test_a_window_is_spent_and_renewed_by_what_was_sent() -> None:
         await raw.open_session()
         await raw.open_producer("queue:q")
         (producer,) = broker.core.destinations.queue("q").producers
+        assert isinstance(producer, CoreProducer)
         raw.write(sends(single(BODIES)) + native.frame(Kind.ASK, {"ask": "status"}, first=1))
         # The answer waits for nothing, credit for the end of what was read.
         await raw.read_until(Kind.ANSWER)

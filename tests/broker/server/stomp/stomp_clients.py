@@ -76,7 +76,7 @@ def broker(*options: object, **how: Any) -> Iterator[Process]:
         process.kill()
 
 
-class Listener(stomp.ConnectionListener):
+class Listener(stomp.ConnectionListener):  # type: ignore[misc] # stomp.py has no types
     def __init__(self) -> None:
         self.messages: queue.Queue[StompPyFrame] = queue.Queue()
         self.receipts: queue.Queue[str] = queue.Queue()
@@ -113,7 +113,8 @@ class Client:
 
     def __init__(
         self, port: int, version: str = "", *, login: str | None = None, passcode: str | None = None,
-        ca: Path | None = None, heartbeats: tuple[int, int] | None = None, text: bool = False, **headers: str,
+        ca: Path | None = None, heartbeats: tuple[int, int] | None = None, text: bool = False,
+        headers: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         where = ("127.0.0.1", port)
         more: dict[str, Any] = {} if heartbeats is None else {"heartbeats": heartbeats, "heart_beat_receive_scale": 3}
@@ -124,7 +125,7 @@ class Client:
         self.c.set_listener("test", self.heard)
         self._number = 0
         try:
-            self.c.connect(login, passcode, wait=True, headers=headers)
+            self.c.connect(login, passcode, wait=True, headers=headers or {})
         except BaseException:
             self._join()
             raise
@@ -249,7 +250,7 @@ class Raw:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def write(self, command: str, body: bytes = b"", **headers: str) -> None:
+    def write(self, command: str, body: bytes = b"", /, **headers: str) -> None:
         """Headers as they are written; the length of the body is said."""
         self.bytes(frame(command, body, **headers))
 
@@ -281,7 +282,7 @@ class Raw:
             return error
 
 
-def frame(command: str, body: bytes = b"", **headers: str) -> bytes:
+def frame(command: str, body: bytes = b"", /, **headers: str) -> bytes:
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
     length = f"content-length:{len(body)}\n" if body else ""
     return f"{command}\n{lines}{length}\n".encode() + body + b"\0"

@@ -12,6 +12,8 @@ import uvloop
 from mqlab.broker.server.trace.reader import read_trace
 from mqlab.client import Int, aio, connect
 from mqlab.wire.native.bodies import encode
+from mqlab.wire.native.columns import Value
+from mqlab.wire.stomp.frames import StompFrame
 
 from .stomp_clients import Client, Process, Raw, broker, frame
 
@@ -87,7 +89,7 @@ def test_many_messages_in_one_write_are_all_confirmed(process: Process, name: st
         raw.bytes(b"".join(rows))
         assert [raw.read().headers["receipt-id"] for _ in rows] == [f"{number:04d}" for number in range(500)]
         raw.write("SUBSCRIBE", id="s", destination=f"/queue/{name}", ack="client", prefetch="200")
-        heard = []
+        heard: list[StompFrame] = []
         while len(heard) < len(rows):
             heard.append(raw.read())
             if len(heard) % 100 == 0:
@@ -121,7 +123,8 @@ class TestWithNativeClients:
     def test_what_a_native_client_sends(self, process: Process, name: str) -> None:
         with Client(process.port) as client, connect(f"tcp:127.0.0.1:{process.port}") as native:
             client.subscribe(f"/queue/{name}", selector="size > 6 AND fine")
-            properties = {"size": Int(7), "fine": True, "text": "a:b\nc\0d", "ratio": 0.5, "destination": "x"}
+            properties: dict[str, Value] = {"size": Int(7), "fine": True, "text": "a:b\nc\0d", "ratio": 0.5}
+            properties["destination"] = "x"
             producer = native.session().producer(f"queue:{name}")
             producer.send(b"to\0stomp", correlation_id="c", reply_to="queue:answers", properties=properties)
             message = client.message()
@@ -166,7 +169,7 @@ def traced() -> Iterator[Process]:
 
 
 def test_the_trace_sees_stomp_like_anything_else(traced: Process) -> None:
-    with Client(traced.port, application="Shop") as client:
+    with Client(traced.port, headers={"application": "Shop"}) as client:
         client.subscribe("/queue/q", ack="client")
         client.send("/queue/q", b"x")
         client.ack(client.message())

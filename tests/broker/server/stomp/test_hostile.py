@@ -241,7 +241,7 @@ def test_delivery_ids_that_never_were_are_refused(process: Process, name: str) -
 
 
 class TestLimits:
-    def send(self, process: Process, name: str, body: bytes = b"x", **headers: str) -> str:
+    def send(self, process: Process, name: str, body: bytes = b"x", /, **headers: str) -> str:
         """What the broker answers."""
         with Raw(process.port) as raw:
             raw.write("SEND", body, destination=f"/queue/{name}", receipt="r", **headers)

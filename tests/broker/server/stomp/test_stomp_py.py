@@ -270,17 +270,17 @@ DURABLE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("said", DURABLE, ids=lambda said: next(iter(said)))
 def test_durable_subscriptions_last_until_they_are_ended(process: Process, said: dict[str, str], name: str) -> None:
     about = {"client-id": f"client of {name}"}
-    with Client(process.port, **about) as client:
+    with Client(process.port, headers=about) as client:
         client.subscribe(f"/topic/{name}", "mine", **said)
     with Client(process.port) as other:
         other.send(f"/topic/{name}", b"while away", persistent="true")
-    with Client(process.port, **about) as client:
+    with Client(process.port, headers=about) as client:
         client.subscribe(f"/topic/{name}", "mine", **said)
         assert client.bodies(1) == [b"while away"]
         client.unsubscribe("mine", **said)
     with Client(process.port) as other:
         other.send(f"/topic/{name}", b"nobody gets it")
-    with Client(process.port, **about) as client:
+    with Client(process.port, headers=about) as client:
         client.subscribe(f"/topic/{name}", "mine", **said)
         assert client.nothing()
         client.unsubscribe("mine", **said)
@@ -379,8 +379,8 @@ def test_what_a_client_may_not_do_is_said_clearly(process: Process) -> None:
 
 def test_a_client_id_is_connected_once(process: Process) -> None:
     again = pytest.raises(stomp.exception.ConnectFailedException)
-    with Client(process.port, **{"client-id": "one"}), again:
-        Client(process.port, **{"client-id": "one"})
+    with Client(process.port, headers={"client-id": "one"}), again:
+        Client(process.port, headers={"client-id": "one"})
 
 
 def test_text_is_text(process: Process, name: str) -> None:
@@ -410,7 +410,7 @@ def test_a_durable_name_on_another_topic_replaces_the_subscription_if_nobody_use
     process: Process, name: str
 ) -> None:
     about, durable = {"client-id": f"client of {name}"}, {"durable-subscription-name": "d"}
-    with Client(process.port, **about) as client:
+    with Client(process.port, headers=about) as client:
         client.subscribe(f"/topic/{name}.1", "s", **durable)
         client.unsubscribe("s")
         client.send(f"/topic/{name}.1", b"for the former one", persistent="true")
@@ -421,5 +421,5 @@ def test_a_durable_name_on_another_topic_replaces_the_subscription_if_nobody_use
         assert client.nothing()
         client.c.subscribe(f"/topic/{name}.1", "another", headers=durable)
         assert "in use" in client.error()
-    with Client(process.port, **about) as client:
+    with Client(process.port, headers=about) as client:
         client.unsubscribe("s", **durable)

@@ -172,7 +172,7 @@ class TestFile:
 
         path = tmp_path / "trace"
         async with running(local(api_trace=path, api_trace_internal=True)) as (broker, (address,)):
-            monkeypatch.setattr(api_trace.os, "write", full)
+            monkeypatch.setattr(os, "write", full)
             connection = await client(address)
             session = await connection.session()
             producer, consumer = await session.producer("queue:a"), await session.consumer("queue:a")

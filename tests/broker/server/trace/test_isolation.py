@@ -44,8 +44,13 @@ class Client:
 
     def __init__(self, broker: Broker, *, stomp: bool) -> None:
         self.socket = Socket()
-        self.protocol: Any = StompServerConnection(broker) if stomp else NativeServerConnection(broker)
-        self.feed = self.protocol.data_received if stomp else self.protocol.bytes_received
+        self.protocol: StompServerConnection | NativeServerConnection
+        if stomp:
+            self.protocol = StompServerConnection(broker)
+            self.feed = self.protocol.data_received
+        else:
+            self.protocol = NativeServerConnection(broker)
+            self.feed = self.protocol.bytes_received
         self.protocol.connection_made(self.socket)
 
     def lose(self) -> None:

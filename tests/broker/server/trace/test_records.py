@@ -3,14 +3,14 @@
 import json
 import random
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from mqlab.broker.server.trace.detail import BODY_BYTES, HIGH, PERSISTENT, RawDetail, detail_prefix, kept_message
 from mqlab.broker.server.trace.records import MOST, SCHEMA, BadRecordsError, RawRecords, RecordLabels, decoded, encoded
-from mqlab.client.headers import Float, MessageEncoder, ProducerDefaults
+from mqlab.client.headers import Float, Headers, MessageEncoder, ProducerDefaults
 from mqlab.events.schema import TABLES
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, encode
 from mqlab.wire.native.columns import encode_columns
@@ -19,8 +19,8 @@ PUT = RecordLabels(7, "Requester0", "put", "queue:a")
 
 
 def message(body: bytes, **headers: Any) -> Payload:
-    properties = headers.pop("properties", None)
-    return MessageEncoder(ProducerDefaults(ids=False, timestamps=False)).message(body, headers, properties)  # type: ignore[arg-type]
+    properties, encoder = headers.pop("properties", None), MessageEncoder(ProducerDefaults(ids=False, timestamps=False))
+    return encoder.message(body, cast(Headers, headers), properties)
 
 
 def said(payload: Payload, *, high: bool) -> dict[str, Any]:

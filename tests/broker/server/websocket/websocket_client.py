@@ -103,15 +103,21 @@ class Web:
 
     async def message(self) -> str | bytes:
         """Of one whole message, with the pings that came with it left out."""
-        whole: list[str | bytes] = []
+        texts: list[str] = []
+        parts: list[bytes] = []
         while True:
             event = await self.next()
             if isinstance(event, Ping | Pong):
                 continue
             assert isinstance(event, TextMessage | BytesMessage), event
-            whole.append(event.data if isinstance(event, TextMessage) else bytes(event.data))
+            if isinstance(event, TextMessage):
+                assert not parts
+                texts.append(event.data)
+            else:
+                assert not texts
+                parts.append(bytes(event.data))
             if event.message_finished:
-                return "".join(map(str, whole)) if isinstance(whole[0], str) else b"".join(map(bytes, whole))
+                return "".join(texts) if texts else b"".join(parts)
 
     async def text(self) -> str:
         message = await self.message()

@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.process_helpers import descriptors_below
 
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.payloads.page_files import PAGE_SIZE, PageFiles, StoredPayload, StoredPayloadError
 from mqlab.wire.native.bodies import SINGLE, Payload, encode
+from process_helpers import descriptors_below
 
 MIB = 1024 * 1024
 

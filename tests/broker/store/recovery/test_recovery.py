@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.process_helpers import descriptors_below
 
 from broker.store.disk import RecordedFiles
 from broker.store.journal_state import ids_of
@@ -24,6 +23,7 @@ from mqlab.broker.store.segments import segment_numbers, segment_path
 from mqlab.wire.native.bodies import SINGLE, Payload, decode
 from mqlab.wire.native.bodies import encode as encode_bodies
 from mqlab.wire.native.columns import decode_batch, encode_columns, encode_single
+from process_helpers import descriptors_below
 
 KIB, MIB = 1024, 1024 * 1024
 

@@ -76,7 +76,7 @@ def broker_command(command: Callable[..., Awaitable[None]]) -> Callable[..., Non
 
     signature = inspect.signature(command)
     own = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in [*signature.parameters.values()][1:]]
-    run.__signature__ = signature.replace(parameters=[*own, *_CONNECTION_OPTIONS])  # type: ignore[attr-defined]
+    run.__signature__ = signature.replace(parameters=[*own, *_CONNECTION_OPTIONS])  # type: ignore[attr-defined] # not in typeshed
     return run
 
 
