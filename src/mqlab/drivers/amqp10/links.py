@@ -7,7 +7,9 @@ import itertools
 from typing import Any, Final
 
 import numpy as np
-from proton import Delivery, Described, Endpoint, Message, Terminus, symbol, ulong
+from proton import Delivery, Described, Endpoint, Link, Message, Session, Terminus, symbol, ulong
+from proton import Receiver as ProtonReceiver
+from proton import Sender as ProtonSender
 
 from mqlab.drivers.amqp10.client import Amqp10Client
 from mqlab.drivers.amqp10.messages import (
@@ -30,7 +32,7 @@ _DECLARED, _TRANSACTIONAL = 0x33, 0x34
 class ProtonLink:
     """A Proton link, which sends its events here."""
 
-    def __init__(self, client: Amqp10Client, link: Any) -> None:
+    def __init__(self, client: Amqp10Client, link: Link) -> None:
         self.client = client
         self.link = link
         self.detached = False
@@ -65,12 +67,14 @@ class ProtonLink:
 
 
 class SendingLink(ProtonLink):
-    def __init__(self, client: Amqp10Client, link: Any) -> None:
+    link: ProtonSender
+
+    def __init__(self, client: Amqp10Client, link: ProtonSender) -> None:
         super().__init__(client, link)
         self._tags = itertools.count()
         self._unconfirmed = 0
         self._refused = ""
-        self._call_delivery: Any = None
+        self._call_delivery: Delivery | None = None
 
     async def send(
         self, messages: list[bytes], *, settled: bool, transaction: "TransactionCoordinator | None" = None
@@ -104,7 +108,7 @@ class SendingLink(ProtonLink):
         if self._refused:
             raise DriverError(self._refused)
 
-    async def call(self, message: bytes) -> Any:
+    async def call(self, message: bytes) -> Delivery:
         """Send a message and return its delivery, whose state is the answer."""
         await self.client.wait_until(lambda: self.link.credit > 0)
         delivery = self._call_delivery = self.link.delivery(str(next(self._tags)))
@@ -115,7 +119,7 @@ class SendingLink(ProtonLink):
         delivery.settle()
         return delivery
 
-    def handle_delivery(self, delivery: Any) -> None:
+    def handle_delivery(self, delivery: Delivery) -> None:
         if not delivery.updated or delivery == self._call_delivery:
             return
         if delivery.remote_state not in (Delivery.ACCEPTED, _TRANSACTIONAL):
@@ -127,9 +131,11 @@ class SendingLink(ProtonLink):
 class ReceivingLink(ProtonLink):
     """A Proton link that receives. `inbox` has messages that no role has received yet, with their deliveries."""
 
-    def __init__(self, client: Amqp10Client, link: Any, prefetch: int) -> None:
+    link: ProtonReceiver
+
+    def __init__(self, client: Amqp10Client, link: ProtonReceiver, prefetch: int) -> None:
         super().__init__(client, link)
-        self.inbox: list[tuple[bytes, Any]] = []
+        self.inbox: list[tuple[bytes, Delivery]] = []
         self._prefetch = prefetch
 
     async def attach(self) -> None:
@@ -137,7 +143,7 @@ class ReceivingLink(ProtonLink):
         self.link.flow(self._prefetch)
         self.client.process()
 
-    def handle_delivery(self, delivery: Any) -> None:
+    def handle_delivery(self, delivery: Delivery) -> None:
         if delivery.readable and not delivery.partial:
             self.inbox.append((self.link.recv(delivery.pending) or b"", delivery))
             self.link.advance()
@@ -146,14 +152,14 @@ class ReceivingLink(ProtonLink):
         if not self.inbox:
             await next_message(self.client.wait_for(lambda: bool(self.inbox)), is_reply=is_reply)
 
-    def accept(self, deliveries: list[Any]) -> None:
+    def accept(self, deliveries: list[Delivery]) -> None:
         """Accept and settle deliveries, and grant credit for as many messages."""
         self.client.check()
         for delivery in deliveries:
             delivery.update(Delivery.ACCEPTED)
         self.settle(deliveries)
 
-    def settle(self, deliveries: list[Any]) -> None:
+    def settle(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
             delivery.settle()
         self.link.flow(len(deliveries))
@@ -207,7 +213,7 @@ class Amqp10Receiver(Receiver):
         self._receiving = receiving
         self._options = options
         self._transactions = transactions
-        self._unsettled: list[Any] = []
+        self._unsettled: list[Delivery] = []
         self._ack_delay = options.prefetch // 2 if options.acknowledge == "dups_ok" else 0
 
     async def receive(self) -> ReceivedBatch:
@@ -247,7 +253,7 @@ class Amqp10Receiver(Receiver):
         await self._receiving.client.close()
 
 
-def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[Any]]:
+def take_messages(receiving: ReceivingLink) -> tuple[list[DecodedMessage], list[Delivery]]:
     """Take the first messages of the inbox, up to a change between redelivered and not."""
     messages = [decode(data) for data, _ in receiving.inbox]
     again = messages[0].redelivered
@@ -262,10 +268,11 @@ class TransactionCoordinator:
 
     def __init__(self, sending: SendingLink) -> None:
         self._sending = sending
+        # Any: the types of Proton allow only integers in a delivery state.
         self._id: Any = None
 
     @classmethod
-    async def open(cls, client: Amqp10Client, session: Any, name: str) -> "TransactionCoordinator":
+    async def open(cls, client: Amqp10Client, session: Session, name: str) -> "TransactionCoordinator":
         link = session.sender(name)
         link.target.type = Terminus.COORDINATOR
         link.target.capabilities.put_object(symbol("amqp:local-transactions"))
@@ -276,24 +283,25 @@ class TransactionCoordinator:
     async def begin(self) -> None:
         """Declare a transaction, unless one is open."""
         if self._id is None:
-            answer = await self._call("amqp:declare:list", [None], _DECLARED)
-            [self._id] = answer.remote.data
+            declared: Any = (await self._call("amqp:declare:list", [None], _DECLARED)).remote.data
+            [self._id] = declared
 
-    def send(self, delivery: Any) -> None:
+    def send(self, delivery: Delivery) -> None:
         """Make a sent message part of the transaction."""
         delivery.local.data = [self._id]
         delivery.update(_TRANSACTIONAL)
 
-    def accept(self, delivery: Any) -> None:
+    def accept(self, delivery: Delivery) -> None:
         """Accept a received message as part of the transaction."""
-        delivery.local.data = [self._id, Described(ulong(Delivery.ACCEPTED), [])]
+        accepted: Any = Described(ulong(Delivery.ACCEPTED), [])
+        delivery.local.data = [self._id, accepted]
         delivery.update(_TRANSACTIONAL)
 
     async def commit(self) -> None:
         transaction_id, self._id = self._id, None
         await self._call("amqp:discharge:list", [transaction_id, False], Delivery.ACCEPTED)
 
-    async def _call(self, operation: str, values: list[Any], expected: int) -> Any:
+    async def _call(self, operation: str, values: list[Any], expected: int) -> Delivery:
         answer = await self._sending.call(Message(body=Described(symbol(operation), values)).encode())
         if answer.remote_state != expected:
             raise DriverError(f"the broker refused a transaction ({answer.remote_state})")

@@ -92,6 +92,7 @@ class Amqp10NullServer(NullServer):
     def _answer_protocol_header(self, header: bytes) -> None:
         self.write(header)
         if header[len(_PROTOCOL_HEADER)] == _SASL:
+            # Proton's type of the first argument leaves UNDESCRIBED out.
             known = Array(cast(Any, UNDESCRIBED), Data.SYMBOL, symbol("ANONYMOUS"), symbol("PLAIN"))
             self._send(0, _MECHANISMS, known, kind=1)
 
