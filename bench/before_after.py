@@ -21,32 +21,33 @@ KEYS = ("A", "D", "G", "P", "RR1", "RR8", PLAIN)
 class Tree:
     """A process that measures with the package of one work tree."""
 
-    def __init__(self, stack: ExitStack, folder: Path, seconds: float) -> None:
+    def __init__(self, stack: ExitStack, folder: Path, script: str, *arguments: str) -> None:
         if not (folder / "src" / "mqlab").is_dir():
             raise SystemExit(f"{folder} is no work tree of mqlab: it has no src/mqlab")
         environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
-        command = [sys.executable, str(HERE / "bench" / "_tree.py"), str(folder), str(seconds)]
+        command = [sys.executable, str(HERE / "bench" / script), str(folder), *arguments]
         self._process = stack.enter_context(
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         )
 
-    def rate(self, key: str) -> float:
+    def rate(self, line: str) -> float:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{key}\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise SystemExit(f"{key}: the work tree's process has ended")
+            raise SystemExit(f"{line}: the work tree's process has ended")
         return float(answer)
 
 
 def main() -> None:
     options = arguments(__doc__ or "", "two keys, three short rounds", other_tree=True, key="only this one")
     keys = options.key or (("A", "RR1") if options.quick else KEYS)
-    seconds = 0.3 if options.quick else 1.0
+    seconds = "0.3" if options.quick else "1.0"
     with ExitStack() as stack:
-        trees = {"old": Tree(stack, options.old.resolve(), seconds), "new": Tree(stack, HERE, seconds)}
+        folders = {"old": options.old.resolve(), "new": HERE}
+        trees = {name: Tree(stack, folder, "_tree.py", seconds) for name, folder in folders.items()}
         rounds = options.rounds or (3 if options.quick else 10)
         found: dict[str, list[float]] = {}
         for key in keys:  # one by one, so that the two sides of a ratio are measured close together

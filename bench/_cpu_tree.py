@@ -1,0 +1,157 @@
+"""Measures one work tree for `cpu_time.py`: a key and a number a line on stdin, the rate a line on stdout.
+
+Broker and clients share one process and one event loop, so that the processor time of the process is that of the whole
+path of a message. A rate is in messages (A, D: batches) a second of processor time.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import uvloop
+
+BODY = bytes(1024)
+SMALL = b"123456789012"
+# The rows and the size of a body in a batch of A and of D.
+BATCHES = {"A": (1024, 12), "D": (16, 16 * 1024)}
+PREFETCH = 10_000
+
+
+async def serve() -> None:
+    from mqlab.broker.server.inprocess.local_broker import LocalBroker
+    from mqlab.broker.settings import Settings
+
+    async with LocalBroker(Settings(name="cpu-time", listen=("tcp:127.0.0.1:0",))) as local:
+        tcp = str(local.addresses[0])
+        keys = {
+            "RR1": await lab_requests(tcp, 1), "RR8": await lab_requests(tcp, 8), "requests": await requests(tcp),
+            "bindings": await requests("bindings:cpu-time"), "headers": await single_sends(tcp),
+            "A": await batches(tcp, *BATCHES["A"]), "D": await batches(tcp, *BATCHES["D"]),
+        }  # fmt: skip
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            key, number = line.split()
+            await keys[key](int(number) // 10 + 1)
+            began = process_time()
+            await keys[key](int(number))
+            print(int(number) / (process_time() - began), flush=True)
+        os._exit(0)  # the responders still wait
+
+
+Load = Callable[[int], Awaitable[object]]
+
+
+async def lab_requests(address: str, requesters: int) -> Load:
+    """Round trips by the lab's own driver, as RR1 and RR8 of `peers.py`."""
+    from mqlab.client import aio
+    from mqlab.drivers.native.request_reply import NativeRequester, NativeResponder
+
+    name = f"queue:lab-{requesters}"
+    session = await (await aio.connect(address)).session()
+    responder = NativeResponder(session, await session.consumer(name, prefetch=100), False)
+
+    async def respond() -> None:
+        while True:
+            received = await responder.receive()
+            await responder.reply(received.bodies.tolist(), wait=False)
+
+    connection = await aio.connect(address)
+    asking = []
+    for _ in range(requesters):
+        session = await connection.session()
+        requester = await session.requester(name, reply_to=f"{name}-replies", ids=False, timestamps=False)
+        asking.append(NativeRequester(requester))
+    responding = asyncio.ensure_future(respond())
+
+    async def load(number: int) -> None:
+        assert not responding.done()
+        shares = [range(first, number, requesters) for first in range(requesters)]
+        await asyncio.gather(*(ask(one, share) for one, share in zip(asking, shares, strict=True)))
+
+    async def ask(requester: NativeRequester, share: range) -> None:
+        for number in share:
+            await requester.request(BODY, f"{number}")
+
+    return load
+
+
+async def requests(address: str) -> Load:
+    """Round trips by the client library: one requester, and a responder that iterates over its consumer."""
+    from mqlab.client import aio
+
+    session = await (await aio.connect(address)).session()
+    consumer = await session.consumer("queue:requests-" + address.split(":")[0])
+
+    async def respond() -> None:
+        async for request in consumer:
+            await session.reply(request, request.body)
+
+    asking = await (await aio.connect(address)).session()
+    requester = await asking.requester(consumer.destination, reply_to=f"{consumer.destination}-replies")
+    responding = asyncio.ensure_future(respond())
+
+    async def load(number: int) -> None:
+        assert not responding.done()
+        for _ in range(number):
+            await requester.request(BODY, 60)
+
+    return load
+
+
+async def single_sends(address: str) -> Load:
+    """Single messages with headers, which the producer sends without waiting."""
+    from mqlab.client import aio
+
+    session = await (await aio.connect(address)).session()
+    consumer = await session.consumer("queue:headers", prefetch=PREFETCH)
+    producer = await (await (await aio.connect(address)).session()).producer("queue:headers")
+
+    async def load(number: int) -> None:
+        receiving = asyncio.gather(*[receive(number)])
+        for _ in range(number):
+            await producer.send(SMALL, correlation_id="abc", type="x")
+        await receiving
+
+    async def receive(number: int) -> None:
+        for _ in range(number):
+            await consumer.receive()
+
+    return load
+
+
+async def batches(address: str, rows: int, size: int) -> Load:
+    from mqlab.client import aio
+    from mqlab.wire.native.bodies import encode_equal
+
+    data = np.zeros(rows * size, dtype=np.uint8)
+    consumer = await (await (await aio.connect(address)).session()).consumer(f"topic:{size}", prefetch=8 * rows)
+    producer = await (await (await aio.connect(address)).session()).producer(f"topic:{size}")
+
+    async def load(number: int) -> None:
+        receiving = asyncio.gather(*[receive(number * rows)])
+        for _ in range(number):
+            await producer.send_batch(encode_equal(data, rows))
+        await receiving
+
+    async def receive(left: int) -> None:
+        while left:
+            delivery = await consumer.receive_batch()
+            assert delivery.bodies().table() is not None
+            left -= delivery.rows
+
+    return load
+
+
+if __name__ == "__main__":
+    tree = Path(sys.argv[1]).resolve()
+    sys.path.insert(0, str(tree / "src"))
+    import mqlab
+
+    if not Path(mqlab.__file__).is_relative_to(tree):
+        raise SystemExit(f"{tree}: its package is not the one that was imported: {mqlab.__file__}")
+    with suppress(KeyboardInterrupt):
+        uvloop.run(serve())
