@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mqlab.client import headers as module
@@ -52,6 +52,25 @@ def test_ids_are_unique_and_ascend(sizes: list[int | None]) -> None:
         assert {len(one) for one in of_one} == {len("ID:") + 32}
         ids.append(of_one)
     assert len({*ids[0], *ids[1]}) == 2 * sum(size or 1 for size in sizes)
+
+
+TEXT_HEADERS = st.dictionaries(st.sampled_from(["correlation_id", "type", "reply_to", "group"]), st.text(max_size=20))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TEXT_HEADERS, st.binary(max_size=40), st.booleans(), st.booleans())
+def test_the_second_message_with_the_same_string_headers_is_encoded_alike(
+    headers: Headers, body: bytes, ids: bool, timestamps: bool
+) -> None:
+    """The encoder remembers the layout of the first one and takes a shorter path for the second."""
+    encoder = MessageEncoder(ProducerDefaults(ids=ids, timestamps=timestamps))
+    first, second = (encoder.message(body, headers, None) for _ in range(2))
+    # A message that was decoded last is remembered: each is decoded from a copy of its bytes.
+    one, other = (decode_single(Payload(bytearray(payload.data), 1, payload.form)) for payload in (first, second))
+    assert bytes(one.body) == bytes(other.body) == body
+    assert list(one.values) == list(other.values)
+    assert {name: one.values[name] for name in headers} == {name: other.values[name] for name in headers} == headers
+    assert one.values.get("timestamp") == other.values.get("timestamp")
 
 
 @pytest.mark.parametrize("ids", [True, False])

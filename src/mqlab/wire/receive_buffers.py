@@ -1,7 +1,8 @@
 """A pool of receive buffers: a buffer is used again as soon as no view of it exists.
 
 The operating system must clear fresh memory, and fresh memory is not in the processor's cache: at gigabytes a second
-that costs more than the messaging.
+that costs more than the messaging. Without the pool, D has 9 to 16 % fewer batches a second of processor time
+(`bench/cpu_time.py OLD --key D`).
 """
 
 import sys

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,18 @@ def _request(number: int, *, first: int = 1, consumer: int = 2, link: int = 1, n
     return head + bytes(message.data)
 
 
+def _receive_and_send(number: int, *, first: int) -> bytes:
+    """What `_request` says, in the two frames that it stands for."""
+    message, key = encode_single(b"question %d" % number, ("correlation_id",), "s", [f"id {number}"]), b"id %d" % number
+    receive = native.header(Kind.RECEIVE, link=2, first=number - 1, length=len(key)) + key
+    size = len(message.data)
+    return (
+        receive
+        + native.header(Kind.SEND, flags=message.form, link=1, first=first, amount=1, length=size)
+        + bytes(message.data)
+    )
+
+
 BATCH = bytes(encode([b"one", b"two"]).data)
 
 
@@ -192,8 +205,9 @@ async def test_noise_from_many_disturbs_no_neighbour(monkeypatch: pytest.MonkeyP
         assert not broker.failure.done()
 
 
+@pytest.mark.parametrize("ask", [_request, _receive_and_send])
 @in_loop
-async def test_a_request_is_a_message_and_the_wish_for_its_reply_in_one() -> None:
+async def test_a_request_is_a_send_and_a_receive_of_its_reply_in_one(ask: Callable[..., bytes]) -> None:
     async with running(local()) as (broker, (address,)):
         serving = await (await client(address)).session()
         requests = await serving.consumer("queue:requests")
@@ -209,7 +223,7 @@ async def test_a_request_is_a_message_and_the_wish_for_its_reply_in_one() -> Non
                 await replying.send(b"reply 2", correlation_id="id 2")
                 await replying.flush()
             await replying.send(b"noise", correlation_id="somebody else's")
-            raw.write(_request(number, first=number))
+            raw.write(ask(number, first=number))
             request = await requests.receive(timeout=240)
             assert (request.body, request.correlation_id) == (b"question %d" % number, f"id {number}")
             if not ready:

@@ -1,6 +1,7 @@
 """Coalesces single messages of one producer that arrived in one read into a batch.
 
-Most of the cost of a message is per batch.
+Most of the cost of a message is per batch: without this, `headers` has 20 % fewer messages a second of processor time
+(`bench/cpu_time.py OLD --key headers`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
