@@ -39,7 +39,7 @@ class HeapTrimmer:
         resident = resident_bytes()
         if resident > self._least + self._growth:
             release_free_memory()
-            # What is left is in use. The next time is when the process has grown again.
+            # The rest is in use. The broker checks again when the process has grown.
             self._least = resident_bytes()
         else:
             self._least = min(self._least, resident)
