@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import uvloop
 
-from mqlab.broker.heap import HeapTrimmer
+from mqlab.broker.heap import HeapTrimmer, keep_large_blocks_out_of_the_heap
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http.metrics import MetricsEndpoint, start_metrics
 from mqlab.broker.server.listener import Listener, listen_at
@@ -53,7 +53,7 @@ async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Addres
 # Objects in the youngest generation of the garbage collector: a collection takes some milliseconds.
 _YOUNG_OBJECTS: Final = 10_000
 # Between two checks for free memory that the process still holds.
-_TRIM_SECONDS: Final = 0.25
+_TRIM_SECONDS: Final = 0.5
 
 
 def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
@@ -66,6 +66,7 @@ def serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None
 async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) -> None:
     # Arrow's own allocator keeps tens of MiB that it has freed, which would count against a memory limit.
     pa.set_memory_pool(pa.system_memory_pool())
+    keep_large_blocks_out_of_the_heap()
     stopped = asyncio.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
