@@ -86,7 +86,7 @@ TESTED = {
     "STOMP_HEAD": "server/stomp/test_hostile.py::test_the_length_of_all_headers",
     "STOMP_HEAD_ROOM": "server/stomp/test_hostile.py::test_the_length_of_a_body",
     "STOMP_HEART_BEAT": "server/stomp/test_components.py::test_heart_beats_are_negotiated",
-    "STOMP_PRODUCERS": "server/stomp/test_inside.py::test_destinations_that_are_not_used_any_more_are_let_go",
+    "STOMP_PRODUCERS": "server/stomp/test_connection_memory.py::test_destinations_that_are_no_longer_used_are_let_go",
     "HTTP_HEAD": "server/websocket/test_requests.py::test_the_length_of_a_request",
     "WEBSOCKET_BEFORE_HELLO": "server/websocket/test_limits.py::test_before_it_is_let_in_it_has_less_room",
     "TURN_NS": "server/test_slices.py::test_a_connection_with_long_work_waits_for_the_others",

@@ -83,6 +83,7 @@ class TestLooking:
         producer.send(b"red one", persistent=True, correlation_id="c-1", type="t", properties={"colour": "red"})
         producer.send(b"blue one", properties={"colour": "blue", "weight": math.nan})
         producer.send(b"\xff\x00")
+        producer.flush()
         result = here("broker", "browse", "queue:browse", "--json", "--bodies")
         red, blue, raw = document(result.stdout)["messages"]
         assert (red["body"], red["correlation_id"], red["type"]) == ("red one", "c-1", "t")
@@ -199,6 +200,7 @@ class TestStrings:
         producer = connection.session().producer("queue:evil")
         producer.send(self.EVIL.encode(), correlation_id=self.EVIL, type=self.EVIL, properties={"p": self.EVIL})
         producer.send(b"[bold]markup[/bold] \xff\x1b")
+        producer.flush()
         result = here("broker", "browse", "queue:evil", "--bodies")
         assert result.exit_code == 0
         assert result.stdout.replace("\n", "").isprintable()
@@ -207,7 +209,9 @@ class TestStrings:
 
     def test_json_says_exactly_what_there_is_and_is_as_harmless(self, connection: Connection) -> None:
         evil = self.EVIL + "\U000e0001ü"
-        connection.session().producer("queue:evil.json").send(self.EVIL.encode(), correlation_id=evil)
+        producer = connection.session().producer("queue:evil.json")
+        producer.send(self.EVIL.encode(), correlation_id=evil)
+        producer.flush()
         result = here("broker", "browse", "queue:evil.json", "--bodies", "--json")
         (found,) = document(result.stdout)["messages"]
         assert (found["body"], found["correlation_id"]) == (self.EVIL, evil)

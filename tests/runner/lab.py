@@ -23,7 +23,7 @@ from mqlab.study import Point, load_study
 from mqlab.systems import System, system
 
 # No test may wait for longer, whatever is broken.
-PATIENCE = 240.0
+PATIENCE = 1800.0
 
 
 def conducted(

@@ -44,7 +44,7 @@ def producers(core: Core) -> int:
 
 
 @in_loop
-async def test_destinations_that_are_not_used_any_more_are_let_go() -> None:
+async def test_destinations_that_are_no_longer_used_are_let_go() -> None:
     async with running(local()) as (broker, (address,)):
         peer = await Peer.connect(address)
         for count in (limits.STOMP_PRODUCERS - 1, limits.STOMP_PRODUCERS, limits.STOMP_PRODUCERS + 1):
