@@ -97,9 +97,6 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
             self.frames_received(frames)
 
     def frames_received(self, frames: Iterable[Frame]) -> None:
-        if self._pending:
-            self._pending.append(iter(frames))
-            return
         self._broker.update_clock()
         self._handle_frames(frames)
 
