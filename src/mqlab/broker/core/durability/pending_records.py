@@ -142,9 +142,16 @@ class PendingRecords:
             if at > lsn:
                 break
             confirms += waiting.confirms
+            waiting.confirms.clear()
         if confirms:
-            self._effects += [confirm for confirm in confirms if not confirm.producer.session.closed]
+            self._confirm(confirms)
             run_effects()
         while pending and (first := next(iter(pending))) <= lsn:
-            for action, arguments in pending.pop(first).actions:
+            waiting = pending.pop(first)
+            for action, arguments in waiting.actions:
                 action(*arguments)
+            # A client in this process may have sent again as soon as it was told: that send waited for this record too.
+            self._confirm(waiting.confirms)
+
+    def _confirm(self, confirms: list[Confirm]) -> None:
+        self._effects += [confirm for confirm in confirms if not confirm.producer.session.closed]
