@@ -39,6 +39,24 @@ def test_who_waits_for_it_is_told_before_it_goes_to_anybody() -> None:
     assert driven.got(consumer) == [b"1", b"2", b"3"]
 
 
+def test_who_sends_again_as_soon_as_it_is_told_is_told_of_that_send_too() -> None:
+    """As a client in the broker's process does: its send comes while the record of the first one is completed."""
+    driven = Driven()
+    consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
+    driven.send(producer, b"1", persistent=True, confirm=True, seq=1)
+    again = iter([2])
+
+    def tell() -> None:
+        driven.take()
+        for seq in again:
+            driven.send(producer, b"%d" % seq, confirm=True, seq=seq)
+
+    driven.core.on_durable(driven.core.records.lsn, tell)
+    driven.take()
+    assert driven.confirmed == [(producer, 1), (producer, 2)]
+    assert driven.got(consumer) == [b"1", b"2"]
+
+
 def test_a_message_that_is_not_persistent_does_not_overtake_one_that_is() -> None:
     driven = Driven()
     consumer, producer, other = driven.consumer("queue:q"), driven.producer("queue:q"), driven.producer("queue:q")

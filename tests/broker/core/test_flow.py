@@ -6,7 +6,7 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.core.durability import paging
-from mqlab.broker.core.effects import Credit
+from mqlab.broker.core.effects import Answer, Credit
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.model.messages import FOOTPRINT
 from mqlab.broker.core.model.sessions import CoreProducer
@@ -110,6 +110,25 @@ def test_a_full_broker_holds_everybody_back_and_releases_everybody() -> None:
         driven.acknowledge(consumer, len(driven.got(consumer)))
     assert driven.core.flow.held == {}
     assert all(driven.credit[producer] > 0 for producer in producers)
+
+
+@pytest.mark.parametrize("end", ["rollback", "commit", "prepare"])
+def test_producers_go_on_when_a_transaction_returns_its_memory(end: str) -> None:
+    driven = Driven(memory_limit=40 * (100 + FOOTPRINT), producer_window=400)
+    # Nobody is subscribed: nothing is left of it after a commit either.
+    transacted, other = driven.producer("topic:t", driven.session(transacted=True)), driven.producer("queue:other")
+    while driven.memory < 40 * (100 + FOOTPRINT):
+        driven.send(transacted, BODY)
+    send_while_there_is_credit(driven, other)
+    assert other in driven.core.flow.held
+    if end == "prepare":
+        driven.core.prepare(transacted.session, "x", Answer(driven, 1, {}))
+        driven.take()
+    else:
+        getattr(driven, end)(transacted.session)
+    assert driven.memory < 20 * (100 + FOOTPRINT)
+    assert driven.core.flow.held == {}
+    assert driven.credit[other] > 0
 
 
 def test_who_has_waited_longest_goes_on_first() -> None:

@@ -87,6 +87,7 @@ class Core:
     def finish_producer(self, producer: CoreProducer) -> None:
         """Close a producer; `Finished` follows when the broker has handled all its sends."""
         self.close_producer(producer)
+        self.flow.check_memory()
         self.records.run_when_durable(producer.last_lsn, self._finished, producer)
 
     def close_producer(self, producer: CoreProducer) -> None:
@@ -196,13 +197,7 @@ class Core:
             if spent * 2 >= producer.window or self.flow.short:
                 self.flow.renew(producer)
             return
-        target = producer.destination
-        # The usual case needs no further check: a queue with space, and a disk with space for a persistent message.
-        is_accepted = isinstance(target, Queue) and not (target.full or target.closed) and (
-            not persistent or (target.stored and size <= self.records.free_bytes - RECORD_BYTES and not self.disk_full)
-        )  # fmt: skip
-        if not is_accepted or self.context.memory > self.flow.most_memory:
-            self._check_send(producer, payload, persistent)
+        self._check_send(producer, payload, persistent)
         if session.transacted:
             self.flow.renew(producer)
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
@@ -228,11 +223,7 @@ class Core:
         """Acknowledge all deliveries up to this id (0: none), and add credit."""
         if credit > limits.PREFETCH - consumer.credit:
             raise CommandError(f"credit for {consumer.credit + credit} messages; the limit is {limits.PREFETCH}")
-        held = consumer.unacknowledged
-        if len(held) == 1 and held[0][0] == up_to and held[0][1].rows == 1 and not consumer.session.transacted:
-            # The only message that the consumer holds: the usual case of request/reply.
-            self.removal.acknowledged(consumer.queue, (held.popleft()[1],))
-        elif up_to:
+        if up_to:
             self._acknowledge(consumer, take_up_to(consumer, up_to))
         if credit:
             add_credit(consumer, credit, self.effects)
@@ -251,6 +242,7 @@ class Core:
         """Revoke its credit, and cancel its receives by id."""
         consumer.queue.revoke_credit(consumer)
         consumer.queue.cancel_receives(consumer)
+        self.flow.check_memory()
 
     def requeue_all(self, consumer: CoreConsumer, seen: int) -> None:
         """Requeue its unacknowledged messages, marked as delivered up to the last one that its application saw."""
@@ -279,11 +271,13 @@ class Core:
             consumer.queue.revoke_credit(consumer)
             unacknowledged += take_unacknowledged(consumer, 0)
         self.removal.requeue(unacknowledged)
+        self.flow.check_memory()
 
     def prepare(self, session: CoreSession, xid: str, answer: Answer) -> None:
         """The first phase: the transaction waits for `decide`, and the session begins a new one."""
         self.two_phase_commit.check(xid)
         self.two_phase_commit.prepare(xid, end_transaction(session, self.records, self._place), answer)
+        self.flow.check_memory()
 
     def decide(self, xid: str, answer: Answer, *, commit: bool) -> None:
         self.two_phase_commit.decide(xid, answer, commit=commit)
@@ -359,6 +353,7 @@ class Core:
     def _committed(self, session: CoreSession, ended: EndedTransaction) -> None:
         self.removal.make_visible(ended.placed)
         self.removal.committed(ended.removed)
+        self.flow.check_memory()
         # Its sends may be paged out by now.
         self.flow.reconsider_channels(session.producers)
         if not session.closed:
