@@ -203,7 +203,7 @@ class Conductor:
         self._capabilities.record_run(base, point)
         self._remaining[base.label] -= repetition <= point.repeat.least
         outcome = await self._play(point, base, repetition)
-        for _ in range(_MOST_EXTENSIONS):
+        for extension in range(1, _MOST_EXTENSIONS + 1):
             if outcome.status != COMPLETE or outcome.rate(point) or point.messages is not None:
                 break
             self._folder.remove_events(self._runs)
@@ -211,17 +211,17 @@ class Conductor:
             point = point.model_copy(update={"phases": phases})
             entry = {"system": base.label, "scenario": point.scenario, "point": point.name, "measure": phases.measure}
             self._meta["extended"].append(entry)
-            self._expected += 1
-            outcome = await self._play(point, base, repetition)
+            self._runs -= 1
+            outcome = await self._play(point, base, repetition, extension)
         return outcome
 
-    async def _play(self, point: Point, base: System, repetition: int) -> RunOutcome:
+    async def _play(self, point: Point, base: System, repetition: int, extension: int = 0) -> RunOutcome:
         system = self._configure(base, point)
         self._runs += 1
         run = RunExecution(
             number=self._runs, study=self._plan.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._report(point, phase, seconds),
-            data=self._data,
+            data=self._data, extension=extension,
         )  # fmt: skip
         try:
             running = await self._systems.get(system) if point.topology == "client" else None

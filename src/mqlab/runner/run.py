@@ -90,6 +90,8 @@ class RunExecution:
     record: bool = True
     # The folder for the data of brokers that agents host. None: the run folder.
     data: Path | None = None
+    # How often the run was played before, and discarded.
+    extension: int = 0
     _phases: list[schema.PhaseRow] = field(default_factory=list)
     _samples: list[schema.SampleRow] = field(default_factory=list)
     _timeline: Timeline | None = None
@@ -150,18 +152,22 @@ class RunExecution:
             Assignment(
                 run=self.number, agent=agent.number, point=self.point, driver=self.system.driver, address=address,
                 roles=roles, folder=str(self.folder.path) if self.record else None, remote=location.remote,
-                options=dict(location.first.options), tag=location.first.tag,
+                options=dict(location.first.options), tag=self._tag(location),
             )
             for (agent, roles), address in zip(assigned, location.addresses, strict=True)
         ]  # fmt: skip
         await group.prepare(assignments)
         return assignments
 
+    def _tag(self, location: BrokerLocation) -> str:
+        """Each extension has its own names too."""
+        return f"{location.first.tag}{self.extension}-" if self.extension else location.first.tag
+
     async def _play_phases(
         self, group: AgentGroup, location: BrokerLocation, sampler: Sampler, assignments: list[Assignment]
     ) -> RunOutcome:
         point = self.point
-        queues = StandingQueues(self.number, point, self.system.driver, location)
+        queues = StandingQueues(self.number, point, self.system.driver, location, self._tag(location))
         await self._preload(group, queues, sampler, assignments)
         timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9))
         sent = sent_by_destination(await self._start(group, timeline, sampler))

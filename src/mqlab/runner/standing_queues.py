@@ -17,11 +17,12 @@ _POLL_SECONDS: Final = 0.02
 class StandingQueues:
     """All methods raise BrokenRunError, AgentLostError and SystemFailedError."""
 
-    def __init__(self, run: int, point: Point, driver: str, location: BrokerLocation) -> None:
+    def __init__(self, run: int, point: Point, driver: str, location: BrokerLocation, tag: str) -> None:
         self._run = run
         self._point = point
         self._driver = driver
         self._location = location
+        self._tag = tag
         # Of pairs of queues only the reply queues; they are on the requesters' broker.
         self._are_replies = point.pattern == "request-reply"
         step, first = (2, 1) if self._are_replies else (1, 0)
@@ -68,7 +69,7 @@ class StandingQueues:
         return self._location.first if self._are_replies else self._location.last
 
     def _name(self, number: int) -> str:
-        return destination_name(self._run, self._point, number, self._location.first.tag)
+        return destination_name(self._run, self._point, number, self._tag)
 
     async def _check_depth(self, name: str, messages: int) -> None:
         """Raises BrokenRunError for another depth, after a wait: messages may still be on their way between brokers."""

@@ -60,7 +60,7 @@ class Assignment:
     remote: str = ""
     # Options of the driver.
     options: Mapping[str, str] = field(default_factory=dict)
-    # The system's tag for names of destinations.
+    # A tag for names of destinations, of the system and of the extension of the run.
     tag: str = ""
 
     def destination(self, role: Role) -> str:
