@@ -10,6 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 
 import numpy as np
@@ -26,12 +27,14 @@ async def serve() -> None:
     from mqlab.broker.server.inprocess.local_broker import LocalBroker
     from mqlab.broker.settings import Settings
 
-    async with LocalBroker(Settings(name="cpu-time", listen=("tcp:127.0.0.1:0",))) as local:
+    folder = TemporaryDirectory()
+    async with LocalBroker(Settings(name="cpu-time", listen=("tcp:127.0.0.1:0",), data=Path(folder.name))) as local:
         tcp = str(local.addresses[0])
         keys = {
             "RR1": await lab_requests(tcp, 1), "RR8": await lab_requests(tcp, 8), "requests": await requests(tcp),
             "bindings": await requests("bindings:cpu-time"), "headers": await single_sends(tcp),
-            "A": await batches(tcp, *BATCHES["A"]), "D": await batches(tcp, *BATCHES["D"]),
+            "P": await persistent_sends(tcp), "A": await batches(tcp, *BATCHES["A"]),
+            "D": await batches(tcp, *BATCHES["D"]),
         }  # fmt: skip
         while line := await asyncio.to_thread(sys.stdin.readline):
             key, number = line.split()
@@ -39,6 +42,7 @@ async def serve() -> None:
             began = process_time()
             await keys[key](int(number))
             print(int(number) / (process_time() - began), flush=True)
+        folder.cleanup()
         os._exit(0)  # the responders still wait
 
 
@@ -118,6 +122,22 @@ async def single_sends(address: str) -> Load:
 
     async def receive(number: int) -> None:
         for _ in range(number):
+            await consumer.receive()
+
+    return load
+
+
+async def persistent_sends(address: str) -> Load:
+    """Persistent messages, one by one: the producer waits for each confirmation, as P of `peers.py`."""
+    from mqlab.client import aio
+
+    session = await (await aio.connect(address)).session()
+    consumer = await session.consumer("queue:persistent", prefetch=PREFETCH)
+    producer = await (await (await aio.connect(address)).session()).producer("queue:persistent")
+
+    async def load(number: int) -> None:
+        for _ in range(number):
+            await producer.send(BODY, persistent=True)
             await consumer.receive()
 
     return load

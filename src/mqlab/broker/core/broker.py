@@ -9,12 +9,12 @@ from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.dispatch import round_robin, selective
 from mqlab.broker.core.dispatch.browser import add_credit
 from mqlab.broker.core.dispatch.correlation_index import Key
-from mqlab.broker.core.dispatch.direct import DecodedHeaders, reserve_single, try_deliver, try_deliver_reserved
+from mqlab.broker.core.dispatch.direct import DecodedHeaders, SingleSends
 from mqlab.broker.core.dispatch.receive_by_id import receive
 from mqlab.broker.core.durability.checkpoint import append_checkpoint
 from mqlab.broker.core.durability.paging import save_beyond_extent
 from mqlab.broker.core.durability.pending_records import RECORD_BYTES, PendingRecords
-from mqlab.broker.core.durability.records import Commit, Put
+from mqlab.broker.core.durability.records import Commit
 from mqlab.broker.core.effects import Answer, Committed, Confirm, Finished, Opened, Requeued, RolledBack
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.flow import FlowControl, OverdrawnError
@@ -54,6 +54,7 @@ class Core:
         self.flow = FlowControl(settings, self.context)
         self.removal = Removal(self.destinations, self.records, self.flow)
         self.two_phase_commit = TwoPhaseCommit(self.destinations, self.records, self.removal, self.flow, self.effects)
+        self._single_sends = SingleSends(self.records, self.flow, self.removal, self.effects)
         self.context.on_expired = self.removal.expired
         # Why the journal cannot grow now, or "".
         self.disk_full = ""
@@ -185,17 +186,13 @@ class Core:
         headers: DecodedHeaders = None, cost: int | None = None,
     ) -> None:  # fmt: skip
         """`seq` is of the last row; `headers`: if decoded already; `cost`: if it is not the size of the payload."""
-        session, spent, last_lsn, size = producer.session, producer.spent, producer.last_lsn, len(payload.data)
-        if spent >= producer.window:
+        session = producer.session
+        if producer.spent >= producer.window:
             raise OverdrawnError("the producer sends without credit")
-        producer.spent = spent = spent + (size if cost is None else cost)
-        # Direct delivery of a single message, unless an earlier send of this producer is not durable yet.
-        is_direct = not (persistent or session.transacted or (last_lsn and self.records.is_pending(last_lsn)))
-        if is_direct and payload.form & SINGLE and try_deliver(producer, payload, headers):
-            if confirm:
-                self.effects.append(Confirm(producer, seq))
-            if spent * 2 >= producer.window or self.flow.short:
-                self.flow.renew(producer)
+        producer.spent += len(payload.data) if cost is None else cost
+        answer = Confirm(producer, seq) if confirm else None
+        is_single = payload.form & SINGLE and not session.transacted
+        if is_single and not persistent and self._single_sends.deliver(producer, payload, answer, headers):
             return
         self._check_send(producer, payload, persistent)
         if session.transacted:
@@ -203,10 +200,7 @@ class Core:
             session.transaction.add(producer, Span(payload, 0, persistent=persistent))
             join_last(session)
             return
-        if persistent and payload.form & SINGLE and (placed := reserve_single(producer, payload, headers)) is not None:
-            put = Put(((placed[0].number, placed[1].base),), payload, producer.origin)
-            answer = Confirm(producer, seq) if confirm else None
-            producer.last_lsn = self.records.append_single(put, producer, answer, self._single_sent, producer, *placed)
+        if is_single and persistent and self._single_sends.append(producer, payload, answer, headers):
             return
         placement = self._place(producer, payload, persistent)
         if placement.put is not None:
@@ -215,8 +209,8 @@ class Core:
         elif placement.has_duplicates:
             # The record of the original may not be durable yet: the duplicate is not confirmed before it.
             producer.last_lsn = self.records.last_pending
-        if confirm:
-            self.records.confirm_when_durable(producer.last_lsn, Confirm(producer, seq))
+        if answer is not None:
+            self.records.confirm_when_durable(producer.last_lsn, answer)
         self.records.run_when_durable(producer.last_lsn, self._sent, producer, placement.placed)
 
     def acknowledge(self, consumer: CoreConsumer, up_to: int, credit: int) -> None:
@@ -343,11 +337,6 @@ class Core:
 
     def _sent(self, producer: CoreProducer, placed: Placed) -> None:
         self.removal.make_visible(placed)
-        self.flow.renew(producer)
-
-    def _single_sent(self, producer: CoreProducer, queue: Queue, span: Span) -> None:
-        if queue.closed or not try_deliver_reserved(queue, span):
-            self.removal.make_visible([(queue, span)])
         self.flow.renew(producer)
 
     def _committed(self, session: CoreSession, ended: EndedTransaction) -> None:
