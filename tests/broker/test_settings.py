@@ -1,9 +1,10 @@
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import pytest
 
+from broker.option_types import ChannelValues
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyRule
@@ -43,7 +44,7 @@ def test_unknown_names_are_told_what_there_is() -> None:
         ({"tls_key": Path("k")}, "tls_certificate, tls_key: give both or neither"),
     ],
 )
-def test_values_that_cannot_be(values: dict[str, Any], says: str) -> None:
+def test_values_that_cannot_be(values: dict[str, object], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         Settings.flat(**values)
 
@@ -57,7 +58,12 @@ def test_a_rule_must_go_together_with_what_holds_in_general() -> None:
     assert made.policy_of("queue:orders") == Policy(message_limit=7, redelivery_limit=3)
 
 
-def channel(to: str = "B", address: str = "unix:b", **more: Any) -> ChannelSettings:
+class ChannelFields(ChannelValues, total=False):
+    to: str
+    address: str
+
+
+def channel(to: str = "B", address: str = "unix:b", **more: Unpack[ChannelValues]) -> ChannelSettings:
     return ChannelSettings(to, address, **more)
 
 
@@ -78,7 +84,7 @@ def channel(to: str = "B", address: str = "unix:b", **more: Any) -> ChannelSetti
         ({"policies": Policies((PolicyRule("queue:a", {"expired": "queue:a@B"}),))}, "policies: queue:a: expired: "),
     ],
 )
-def test_channels_that_cannot_be(values: dict[str, Any], says: str) -> None:
+def test_channels_that_cannot_be(values: dict[str, object], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         Settings.flat(**values)
 
@@ -95,7 +101,7 @@ def test_channels_that_cannot_be(values: dict[str, Any], says: str) -> None:
         ({"password_file": Path("p")}, "password_file: it needs a user"),
     ],
 )
-def test_a_channel_that_cannot_be(values: dict[str, Any], says: str) -> None:
+def test_a_channel_that_cannot_be(values: ChannelFields, says: str) -> None:
     with pytest.raises(ChannelError, match=says):
         channel(**values)
 

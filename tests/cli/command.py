@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import psutil
 from typer.testing import CliRunner, Result
 
 from mqlab.cli.app import app_with
+from mqlab.json_values import JsonObject
 from process_helpers import commands_with
 
 # The longest wait of a test.
@@ -57,13 +57,13 @@ def here(*arguments: str | Path) -> Result:
     return result
 
 
-def document(text: str) -> dict[str, Any]:
+def document(text: str) -> JsonObject:
     """Parse exactly one JSON document, without NaN and infinity."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
-    parsed: dict[str, Any] = json.loads(text, parse_constant=refuse)
+    parsed: JsonObject = json.loads(text, parse_constant=refuse)
     return parsed
 
 

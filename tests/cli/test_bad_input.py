@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ FILE = "my.yaml"
 
 @pytest.fixture(autouse=True)
 def _nothing_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def refuse(*_: Any) -> None:
+    def refuse(*_: object) -> None:
         raise AssertionError("something was started")
 
     monkeypatch.setattr(conductor.Conductor, "__init__", refuse)

@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ from mqlab.cli.report import exit_with_status
 from mqlab.drivers import DRIVERS
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.systems import SYSTEMS
 
@@ -60,7 +60,7 @@ def result(study: Path) -> Result:
 
 
 @pytest.fixture(scope="module")
-def found(result: Result) -> dict[str, Any]:
+def found(result: Result) -> JsonObject:
     return document(result.stdout)
 
 
@@ -79,7 +79,7 @@ class TestAFaultySystem:
         ],
     )
     def test_exactly_the_messages_with_the_fault_are_found(
-        self, found: dict[str, Any], system: str, expected: dict[str, int]
+        self, found: JsonObject, system: str, expected: dict[str, int]
     ) -> None:
         (audit,) = [audit for audit in found["audits"] if audit["system"] == system]
         assert {name: audit[name] for name in CLASSES} == {**dict.fromkeys(CLASSES, 0), **expected}
@@ -88,10 +88,10 @@ class TestAFaultySystem:
         assert audit["expected"] == audit["sent"] > 0
         assert audit["delivered"] == audit["sent"] - expected.get("lost", 0)
 
-    def test_only_the_sound_system_has_figures(self, found: dict[str, Any]) -> None:
+    def test_only_the_sound_system_has_figures(self, found: JsonObject) -> None:
         assert {measure["system"] for measure in found["measures"]} == {"embedded"}
 
-    def test_the_report_shows_why_and_no_number(self, found: dict[str, Any]) -> None:
+    def test_the_report_shows_why_and_no_number(self, found: JsonObject) -> None:
         shown = here("report", found["run"])
         lines = [line for line in shown.stdout.splitlines() if "drops" in line and "lost" in line]
         assert len(lines) == 1
@@ -101,7 +101,7 @@ class TestAFaultySystem:
 
 
 @pytest.fixture(scope="module")
-def tampered(found: dict[str, Any], study: Path) -> tuple[RunFolder, Result]:
+def tampered(found: JsonObject, study: Path) -> tuple[RunFolder, Result]:
     """The same events, with a record missing in the first run and one too many in the last; measured again."""
     copy = RunFolder(shutil.copytree(found["run"], study.parent / "copy"))
     _change(copy, 1, without_one_of_the_middle)
@@ -153,7 +153,7 @@ class TestTamperedEvents:
         assert here("report", folder.path, "--json").exit_code == 3
 
     def test_what_was_not_touched_is_measured_as_before(
-        self, tampered: tuple[RunFolder, Result], found: dict[str, Any]
+        self, tampered: tuple[RunFolder, Result], found: JsonObject
     ) -> None:
         before = [audit for audit in found["audits"] if audit["run"] in (2, 3)]
         assert [audit for audit in read_table(tampered[0], "audits") if audit["run"] in (2, 3)] == before

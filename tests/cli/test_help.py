@@ -33,7 +33,7 @@ def test_brackets_are_printed(path: tuple[str, ...]) -> None:
     shown = CliRunner(env={"COLUMNS": "3000", "TERMINAL_WIDTH": "3000"}).invoke(app_with(), [*path, "--help"])
     assert shown.exit_code == 0
     page = in_one_line(shown.stdout)
-    parameters: list[Any] = vars(command)["params"]  # typer does not export the class of its commands
+    parameters: list[Any] = vars(command)["params"]  # Any: typer does not export these classes
     texts = [getattr(command, "help", ""), *(getattr(one, "help", "") for one in parameters)]
     texts += [str(one.show_default) for one in parameters if isinstance(one.show_default, str)]
     for text in filter(None, texts):

@@ -5,7 +5,6 @@ import errno
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -15,6 +14,7 @@ from typer.testing import Result
 from mqlab.cli.report import exit_with_status
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import EventSources
 from mqlab.runner.agents.process import Agent
 from mqlab.runner.conductor import Conductor
@@ -158,7 +158,7 @@ def test_a_report_on_a_full_disk(folder: RunFolder, monkeypatch: pytest.MonkeyPa
         ({"measures": [1], "audits": [{"status": "incomplete"}], "status": "complete"}, 7),
     ],
 )
-def test_the_exit_code_of_a_report(document: dict[str, Any], code: int | None) -> None:
+def test_the_exit_code_of_a_report(document: JsonObject, code: int | None) -> None:
     try:
         exit_with_status([document])
         found = None

@@ -1,20 +1,20 @@
 """`mqlab overhead`: what a setting costs, from a short run of its own."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mqlab.cli import overhead
 from mqlab.cli.console import show
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
 
 from .command import SMALL, document, here
 
 
 @pytest.fixture(scope="module")
-def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def costs(tmp_path_factory: pytest.TempPathFactory) -> JsonObject:
     """Of confirmed persistent sends with and without a sync, on the load of a scenario of one's own."""
     parent = tmp_path_factory.mktemp("overhead")
     file = parent / "mine.yaml"
@@ -25,7 +25,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return document(result.stdout)
 
 
-def test_each_metric_has_its_change_against_the_base(costs: dict[str, Any]) -> None:
+def test_each_metric_has_its_change_against_the_base(costs: JsonObject) -> None:
     metrics = [one["metric"] for one in costs["costs"]]
     assert metrics[0] == "rate.received"
     # A clock of whole ticks may see no CPU time at all in a phase as short as this one.
@@ -37,13 +37,13 @@ def test_each_metric_has_its_change_against_the_base(costs: dict[str, Any]) -> N
         assert one["low"] <= one["value"] <= one["high"]
 
 
-def test_the_runs_are_kept_and_interleaved(costs: dict[str, Any]) -> None:
+def test_the_runs_are_kept_and_interleaved(costs: JsonObject) -> None:
     found = read_table(RunFolder.open(Path(costs["run"])), "audits")
     assert [audit["point"] for audit in found] == ["sync=on", "sync=off", "sync=off", "sync=on"]
     assert {audit["status"] for audit in found} == {"clean"}
 
 
-def test_the_table_for_people(costs: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_for_people(costs: JsonObject, capsys: pytest.CaptureFixture[str]) -> None:
     unknown = {**costs["costs"][0], "low": None, "high": None, "value": -3.14}
     show(overhead._table([unknown]))
     shown = capsys.readouterr().out

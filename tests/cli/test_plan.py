@@ -1,12 +1,12 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
 from mqlab.cli.plan import plan
+from mqlab.json_values import JsonObject
 from mqlab.study import built_in_studies
 
 FILE = """
@@ -23,10 +23,10 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def document(*arguments: str) -> dict[str, Any]:
+def document(*arguments: str) -> JsonObject:
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    found: JsonObject = json.loads(result.stdout)
     return found
 
 

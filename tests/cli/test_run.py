@@ -3,11 +3,12 @@
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+from typer.testing import Result
 
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.study import load_study
 
@@ -32,12 +33,12 @@ def ended(runs: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def found(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+def found(ended: subprocess.CompletedProcess[str]) -> JsonObject:
     return document(ended.stdout)
 
 
 @pytest.fixture(scope="module")
-def folder(found: dict[str, Any]) -> RunFolder:
+def folder(found: JsonObject) -> RunFolder:
     return RunFolder.open(Path(found["run"]))
 
 
@@ -53,12 +54,12 @@ class TestTheDocument:
         assert ESCAPE not in ended.stderr + ended.stdout
         assert "Traceback" not in ended.stderr
 
-    def test_it_says_where_the_run_is(self, found: dict[str, Any], runs: Path) -> None:
+    def test_it_says_where_the_run_is(self, found: JsonObject, runs: Path) -> None:
         (only,) = runs.iterdir()
         assert Path(found["run"]) == only
         assert (found["study"], found["scale"], found["status"]) == ("jms-four-brokers", "quick", "complete")
 
-    def test_every_measure_says_what_it_is(self, found: dict[str, Any]) -> None:
+    def test_every_measure_says_what_it_is(self, found: JsonObject) -> None:
         assert found["measures"]
         for measure in found["measures"]:
             assert {
@@ -71,7 +72,7 @@ class TestTheDocument:
             assert measure["bound_by"] in (None, "client", "broker", "disk", "network")
             assert measure["ci95"] is None or measure["ci95"] >= 0
 
-    def test_the_measures_are_those_of_the_scenarios_that_were_asked_for(self, found: dict[str, Any]) -> None:
+    def test_the_measures_are_those_of_the_scenarios_that_were_asked_for(self, found: JsonObject) -> None:
         by_place = {(one["scenario"], one["metric"]): one["value"] for one in found["measures"]}
         assert {scenario for scenario, _ in by_place} == {"A", "G"}
         for scenario in "AG":
@@ -84,7 +85,7 @@ class TestTheDocument:
         assert by_place["G", "syncs"] > 0
         assert ("A", "confirm.p50") not in by_place, "nobody waited for a confirmation"
 
-    def test_every_run_has_a_clean_audit(self, found: dict[str, Any]) -> None:
+    def test_every_run_has_a_clean_audit(self, found: JsonObject) -> None:
         audits = found["audits"]
         assert [audit["run"] for audit in audits] == list(range(1, len(audits) + 1))
         for point in load_study("jms-four-brokers").points("quick", ["A", "G"]):
@@ -96,7 +97,7 @@ class TestTheDocument:
             assert counts.pop("delivered") == audit["expected"] > 0
             assert set(counts.values()) == {0}
 
-    def test_the_conclusions_are_judged(self, found: dict[str, Any]) -> None:
+    def test_the_conclusions_are_judged(self, found: JsonObject) -> None:
         words = {"holds", "refuted", "inconclusive", "not testable here"}
         assert {verdict["verdict"] for verdict in found["verdicts"]} <= words
         assert {"published", "measured"} <= {verdict["basis"] for verdict in found["verdicts"]}
@@ -122,7 +123,7 @@ class TestTheFolder:
             "events", "measures", "meta.json", "report", "study",
         ]  # fmt: skip
 
-    def test_reporting_again_gives_the_same_document(self, folder: RunFolder, found: dict[str, Any]) -> None:
+    def test_reporting_again_gives_the_same_document(self, folder: RunFolder, found: JsonObject) -> None:
         result = here("report", folder.path, "--json")
         assert result.exit_code == 0
         assert document(result.stdout) == found
@@ -138,7 +139,7 @@ class TestTheFolder:
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     """Where the file lies, and what the command gave; run folders go where the environment says."""
     parent = tmp_path_factory.mktemp("own")
     (parent / "my study.yaml").write_text(SMALL)
@@ -149,7 +150,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 
 
 class TestAStudyOfOnesOwn:
-    def test_it_ends_with_a_summary_and_the_path_of_the_report(self, own: tuple[Path, Any]) -> None:
+    def test_it_ends_with_a_summary_and_the_path_of_the_report(self, own: tuple[Path, Result]) -> None:
         parent, result = own
         assert result.exit_code == 0, result.stderr
         assert "My own, scale quick" in result.stdout
@@ -157,12 +158,12 @@ class TestAStudyOfOnesOwn:
         assert result.stderr.replace("\n", "").endswith(f"report: {path / 'report' / 'index.html'}")
         assert sorted(part.name for part in parent.iterdir()) == ["by environment", "my study.yaml"]
 
-    def test_its_declaration_is_kept(self, own: tuple[Path, Any]) -> None:
+    def test_its_declaration_is_kept(self, own: tuple[Path, Result]) -> None:
         (path,) = (own[0] / "by environment").iterdir()
         assert (path / "study" / "study.yaml").read_text() == SMALL
         assert path.name.endswith("-mine-quick")
 
-    def test_the_rate_that_was_asked_for_is_the_rate_that_is_found(self, own: tuple[Path, Any]) -> None:
+    def test_the_rate_that_was_asked_for_is_the_rate_that_is_found(self, own: tuple[Path, Result]) -> None:
         (path,) = (own[0] / "by environment").iterdir()
         found = {(m["scenario"], m["metric"]): m for m in read_table(RunFolder(path), "measures")}
         planned = found["B", "rate.sent"]["value"]

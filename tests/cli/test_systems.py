@@ -7,15 +7,15 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from mqlab.cli.systems import start as starting
 from mqlab.cli.systems.started import data_folder
+from mqlab.json_values import JsonObject
 from mqlab.study.features import FEATURES
-from mqlab.systems import SYSTEMS
+from mqlab.systems import SYSTEMS, System
 from mqlab.systems.install.download import Archive
 from systems.fakes import ENDS, Fake
 
@@ -46,7 +46,7 @@ def _broken(_: dict[str, str]) -> None:
     raise ValueError("of another package")
 
 
-def listed(*arguments: str) -> dict[str, dict[str, Any]]:
+def listed(*arguments: str) -> dict[str, JsonObject]:
     result = here("systems", *arguments, "--json")
     assert result.exit_code == 0
     return {one["name"]: one for one in document(result.stdout)["systems"]}
@@ -180,8 +180,11 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+Start = Callable[[str], subprocess.Popen[str]]
+
+
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def started(tmp_path: Path) -> Iterator[Start]:
     """`mqlab systems start` in a process of its own, with the answer that it prints when the system is up."""
     up: list[subprocess.Popen[str]] = []
 
@@ -198,24 +201,24 @@ def started(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         one.communicate()
 
 
-def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
+def answer(process: subprocess.Popen[str]) -> JsonObject:
     assert process.stdout is not None
     text = ""
     while not text.endswith("\n}\n"):
         line = process.stdout.readline()
         assert line, process.stderr and process.stderr.read()
         text += line
-    found: dict[str, Any] = json.loads(text)
+    found: JsonObject = json.loads(text)
     return found
 
 
-def started_now() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = document(here("systems", "status", "--json").stdout)["started"]
+def started_now() -> list[JsonObject]:
+    found: list[JsonObject] = document(here("systems", "status", "--json").stdout)["started"]
     return found
 
 
 class TestStart:
-    def test_it_is_up_until_it_is_interrupted(self, tmp_path: Path, started: Any) -> None:
+    def test_it_is_up_until_it_is_interrupted(self, tmp_path: Path, started: Start) -> None:
         process = started("embedded:sync=off")
         said = answer(process)
         assert (said["system"], said["pid"]) == ("embedded:sync=off", process.pid)
@@ -240,7 +243,7 @@ class TestStart:
         assert [one["pid"] for one in stopped] == [lab.pid]
         assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in (lab, *broker))
 
-    def test_after_a_crash_nothing_is_up(self, tmp_path: Path, started: Any) -> None:
+    def test_after_a_crash_nothing_is_up(self, tmp_path: Path, started: Start) -> None:
         process = started("embedded")
         answer(process)
         below = psutil.Process(process.pid).children(recursive=True)
@@ -288,7 +291,7 @@ class TestStart:
         assert (result.exit_code, "the disk is full" in result.stderr) == (7, True)
 
 
-async def _only_start(one: Any, as_json: bool) -> None:
+async def _only_start(one: System, as_json: bool) -> None:
     running = await one.start(data_folder(os.getpid()))
     try:
         starting._print(starting._started(one, running), as_json)

@@ -2,13 +2,13 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from broker.server.raw_client import client, in_loop, local, seen
 from mqlab.client import aio
 from mqlab.client.errors import RefusedError
+from mqlab.client.headers import Headers
 from mqlab.wire.native.bodies import encode
 
 from .broker_helpers import running
@@ -53,7 +53,7 @@ async def test_sends_that_are_ready_together_leave_together() -> None:
 
 @pytest.mark.parametrize("headers", [{}, {"priority": 5}])
 @in_loop
-async def test_who_sends_in_a_loop_lets_others_have_their_turns(headers: dict[str, Any]) -> None:
+async def test_who_sends_in_a_loop_lets_others_have_their_turns(headers: Headers) -> None:
     turns = 0
 
     async def count() -> None:
@@ -198,7 +198,7 @@ async def test_an_unconfirmed_send_that_is_refused_is_told_to_whoever_uses_the_p
 
 @pytest.mark.parametrize("headers", [{}, {"correlation_id": "c"}])
 @in_loop
-async def test_sends_that_leave_together_are_dealt_to_the_consumers_one_by_one(headers: dict[str, Any]) -> None:
+async def test_sends_that_leave_together_are_dealt_to_the_consumers_one_by_one(headers: Headers) -> None:
     async with running(local()) as (_, (address,)):
         session = await (await client(address)).session()
         consumers = [await session.consumer("queue:q") for _ in range(4)]

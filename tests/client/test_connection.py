@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 from broker.server.raw_client import in_loop
 from mqlab.client.connection import NativeClientConnection
@@ -21,7 +20,7 @@ class Writes(asyncio.Transport):
         super().__init__()
         self.frames: list[list[Frame]] = []
 
-    def writelines(self, list_of_data: Iterable[Any]) -> None:
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.frames.append(native.FrameDecoder(_LIMIT).feed(b"".join(list_of_data)))
 
     def kinds(self) -> list[list[int]]:

@@ -1,9 +1,8 @@
 """Browsers, subscriptions, and invalid options of sessions and consumers."""
 
-from typing import Any
-
 import pytest
 
+from broker.option_types import SubscriptionValues
 from broker.server.raw_client import client, in_loop, local, seen
 from features.message_helpers import numbers
 from mqlab.client import aio
@@ -83,7 +82,7 @@ async def test_what_a_session_cannot_do_is_a_clear_error_and_nothing_happens() -
     ],
 )
 @in_loop
-async def test_what_a_consumer_cannot_be_is_refused(destination: str, options: dict[str, Any], words: str) -> None:
+async def test_what_a_consumer_cannot_be_is_refused(destination: str, options: SubscriptionValues, words: str) -> None:
     async with running(local()) as (_, (address,)):
         connection = await client(address)
         session = await connection.session()

@@ -3,7 +3,6 @@
 import math
 import time
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from mqlab.client import headers as module
 from mqlab.client.headers import Byte, Float, Headers, Int, MessageEncoder, ProducerDefaults, Short
 from mqlab.client.message import Delivery, Message
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode, validate
-from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single
+from mqlab.wire.native.columns import Value, column, column_names, decode_batch, decode_single
 
 NOW = 1_700_000_000_000
 
@@ -32,7 +31,7 @@ def sent(payload: Payload) -> list[Message]:
     return Delivery(1, payload, 0, False, "queue:q").messages()
 
 
-def said(headers: Headers, standing: ProducerDefaults | None = None, /, **properties: Any) -> Message:
+def said(headers: Headers, standing: ProducerDefaults | None = None, /, **properties: Value) -> Message:
     (message,) = sent(MessageEncoder(standing or ProducerDefaults()).message(b"body", headers, properties))
     assert message.body == b"body"
     return message
@@ -124,20 +123,22 @@ def test_what_goes_without_saying_is_not_sent() -> None:
 @pytest.mark.parametrize(
     ("said_of_one", "standing", "expiration", "deliver_at"),
     [
-        ({}, {}, 0, 0),
-        ({"time_to_live": 500}, {}, NOW + 500, 0),
-        ({"delay": 500}, {}, 0, NOW + 500),
+        ({}, ProducerDefaults(), 0, 0),
+        ({"time_to_live": 500}, ProducerDefaults(), NOW + 500, 0),
+        ({"delay": 500}, ProducerDefaults(), 0, NOW + 500),
         # As in JMS: it lives from the time it is sent on.
-        ({"time_to_live": 500, "delay": 70}, {}, NOW + 500, NOW + 70),
-        ({}, {"time_to_live": 500, "delay": 70}, NOW + 500, NOW + 70),
-        ({"time_to_live": 0}, {"time_to_live": 500, "delay": 70}, 0, NOW + 70),
-        ({"delay": 0}, {"time_to_live": 500, "delay": 70}, NOW + 500, 0),
-        ({"time_to_live": None}, {"time_to_live": 500}, NOW + 500, 0),
-        ({"time_to_live": 2**61, "delay": 2**61}, {}, NOW + 2**61, NOW + 2**61),
+        ({"time_to_live": 500, "delay": 70}, ProducerDefaults(), NOW + 500, NOW + 70),
+        ({}, ProducerDefaults(time_to_live=500, delay=70), NOW + 500, NOW + 70),
+        ({"time_to_live": 0}, ProducerDefaults(time_to_live=500, delay=70), 0, NOW + 70),
+        ({"delay": 0}, ProducerDefaults(time_to_live=500, delay=70), NOW + 500, 0),
+        ({"time_to_live": None}, ProducerDefaults(time_to_live=500), NOW + 500, 0),
+        ({"time_to_live": 2**61, "delay": 2**61}, ProducerDefaults(), NOW + 2**61, NOW + 2**61),
     ],
 )
-def test_times_become_absolute(said_of_one: Any, standing: Any, expiration: int, deliver_at: int) -> None:
-    message = said(said_of_one, ProducerDefaults(**standing))
+def test_times_become_absolute(
+    said_of_one: Headers, standing: ProducerDefaults, expiration: int, deliver_at: int
+) -> None:
+    message = said(said_of_one, standing)
     assert (message.timestamp, message.expiration, message.deliver_at) == (NOW, expiration, deliver_at)
 
 
@@ -170,7 +171,7 @@ TYPED = [
 
 
 @pytest.mark.parametrize(("value", "kind"), TYPED, ids=repr)
-def test_properties_arrive_with_their_types(value: Any, kind: pa.DataType) -> None:
+def test_properties_arrive_with_their_types(value: Value, kind: pa.DataType) -> None:
     payload = MessageEncoder(ProducerDefaults()).message(b"", {}, {"p": value})
     found = column(payload, ".p")
     assert found is not None
@@ -216,9 +217,9 @@ class Colour(IntEnum):
     [b"bytes", None, [1], {"a": 1}, 1j, object(), np.int64(5), np.float64(0.5), Colour.RED],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_type_of_a_property(value: Any) -> None:
+def test_what_is_no_type_of_a_property(value: object) -> None:
     with pytest.raises(TypeError, match=f"property p: {type(value).__name__} cannot be a property.*bool, Byte"):
-        said({}, p=value)
+        said({}, p=value)  # type: ignore[arg-type] # the test shows that it is refused
 
 
 @pytest.mark.parametrize(
@@ -229,13 +230,13 @@ def test_what_is_no_type_of_a_property(value: Any) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_numbers_that_do_not_fit(value: Any) -> None:
+def test_numbers_that_do_not_fit(value: Value) -> None:
     with pytest.raises(ValueError, match=r"property p: .* does not fit its type"):
         said({}, p=value)
 
 
 @pytest.mark.parametrize("properties", [{"p": "\ud800"}, {"p": "fine", "q": "a\udfff"}])
-def test_half_a_character_is_no_text(properties: Any) -> None:
+def test_half_a_character_is_no_text(properties: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="is not a text"):
         said({}, **properties)
     with pytest.raises(ValueError, match="is not a text"):
@@ -247,16 +248,16 @@ def test_half_a_character_is_no_text(properties: Any) -> None:
     [("priority", value) for value in (-1, 10, 4.0, "4", True, 2**70)]
     + [(name, value) for name in ("time_to_live", "delay") for value in (-1, 0.5, "1s", True, 2**61 + 1, 2**63)],
 )
-def test_numbers_that_a_message_cannot_have(name: str, value: Any) -> None:
+def test_numbers_that_a_message_cannot_have(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name}: .* is not a"):
         said({name: value})  # type: ignore[misc] # the test shows that it is refused
     with pytest.raises(ValueError, match=f"{name}: .* is not a"):
-        MessageEncoder(ProducerDefaults(**{name: value}))
+        MessageEncoder(ProducerDefaults(**{name: value}))  # type: ignore[arg-type] # the test shows that it is refused
 
 
 @pytest.mark.parametrize("name", ["correlation_id", "reply_to", "type", "group", "duplicate_id"])
 @pytest.mark.parametrize("value", [5, b"bytes", ["a"]], ids=repr)
-def test_texts_are_texts(name: str, value: Any) -> None:
+def test_texts_are_texts(name: str, value: object) -> None:
     with pytest.raises(TypeError, match=f"{name}: a text, not {type(value).__name__}"):
         said({name: value})  # type: ignore[misc] # the test shows that it is refused
 
@@ -268,9 +269,9 @@ def test_what_a_message_does_not_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("body", ["text", None, 5])
-def test_a_body_is_bytes(body: Any) -> None:
+def test_a_body_is_bytes(body: object) -> None:
     with pytest.raises(TypeError, match="a message body is bytes"):
-        MessageEncoder(ProducerDefaults()).message(body, {}, None)
+        MessageEncoder(ProducerDefaults()).message(body, {}, None)  # type: ignore[arg-type] # the test shows that it is refused
 
 
 @pytest.mark.parametrize("count", [97, 98])

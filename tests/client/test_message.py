@@ -1,16 +1,14 @@
 """Messages and deliveries as a consumer sees them."""
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
 from mqlab.client.message import Delivery, Message
 from mqlab.wire.native.bodies import Payload, encode, select_rows
-from mqlab.wire.native.columns import encode_columns, encode_single
+from mqlab.wire.native.columns import Value, encode_columns, encode_single
 from mqlab.wire.receive_buffers import receive_buffer
 
-FULL: dict[str, tuple[str, Any]] = {
+FULL: dict[str, tuple[str, Value]] = {
     "id": ("u", bytes(range(16))), "timestamp": ("q", 1_700_000_000_000), "correlation_id": ("s", "c-1"),
     "reply_to": ("s", "queue:replies"), "type": ("s", "order"), "priority": ("b", 0), "expiration": ("q", 5),
     "deliver_at": ("q", 3), "group": ("s", "g"), ".count": ("i", 7), ".colour": ("s", ""), ".known": ("?", False),
@@ -35,7 +33,7 @@ def delivered(
     return Delivery(first, payload, delivered, persistent, destination)
 
 
-def seen(message: Message) -> dict[str, Any]:
+def seen(message: Message) -> dict[str, object]:
     return {
         name: getattr(message, name)
         for name in (
@@ -50,7 +48,7 @@ ALL = {
     "correlation_id": "c-1", "reply_to": "queue:replies", "type": "order", "priority": 0, "expiration": 5,
     "deliver_at": 3, "group": "g", "properties": {"count": 7, "colour": "", "known": False},
 }  # fmt: skip
-NOTHING: dict[str, Any] = {
+NOTHING: dict[str, object] = {
     "id": None, "timestamp": None, "correlation_id": None, "reply_to": None, "type": None, "priority": 4,
     "expiration": 0, "deliver_at": 0, "group": None, "properties": {},
 }  # fmt: skip

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +9,7 @@ from mqlab.events import recorder as recording
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder, event_table
 from mqlab.events.schema import OUTCOMES, ROWS, TABLES, EventRow, columns
+from table_rows import Row
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def files(folder: RunFolder, table: str) -> list[Path]:
     return sorted((folder.events / table).glob("*.parquet"))
 
 
-def rows(folder: RunFolder, table: str) -> list[dict[str, Any]]:
+def rows(folder: RunFolder, table: str) -> list[Row]:
     return [row for file in files(folder, table) for row in pq.read_table(file).to_pylist()]
 
 

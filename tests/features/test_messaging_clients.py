@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -189,7 +188,7 @@ async def failover(folder: Path) -> None:
 
 @pytest.mark.parametrize("part", [encryption, load_balancing, failover])
 def test_clustering_high_availability_failover_load_balancing_encryption(
-    part: Callable[[Path], Coroutine[Any, Any, None]], tmp_path: Path
+    part: Callable[[Path], Coroutine[object, None, None]], tmp_path: Path
 ) -> None:
     """What one broker has of it. Clustering and a second broker that takes over are not there."""
     in_loop(part)(tmp_path)

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,6 +10,7 @@ from mqlab.broker.server.startup import running
 from mqlab.client import aio
 from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import RefusedError
+from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import encode
 
 from .message_helpers import assert_no_messages, numbers, receive
@@ -103,7 +103,7 @@ async def test_durable_subscription(tmp_path: Path) -> None:
         await assert_no_messages(connection, *(await subscribed(connection)))
 
 
-async def died_in_a_batch(address: Any, mode: Acknowledge) -> tuple[int, list[tuple[bytes, bool]]]:
+async def died_in_a_batch(address: Address, mode: Acknowledge) -> tuple[int, list[tuple[bytes, bool]]]:
     """Five of ten messages that came together are received. What is left then, and what comes to others after."""
     watching = await client(address)
     await (await (await watching.session()).producer("queue:q")).send_batch(encode(numbers(0, 10)), confirm=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -179,7 +178,7 @@ async def _send_all(producer: aio.Producer, count: int) -> None:
         await producer.send_batch(encode([b"%-1000d" % n]), confirm=True)
 
 
-def _topics(**values: Any) -> Settings:
+def _topics(**values: object) -> Settings:
     """What holds for topics only."""
     rules = Policies((PolicyRule("topic:#", values),))
     return Settings(listen=("tcp:127.0.0.1:0",), producer_window=1, policies=rules)

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,12 +9,13 @@ from broker.server.raw_client import client, in_loop, local
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import KIB, MIB
 from mqlab.client import aio
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import encode
 
 from .message_helpers import receive
 
 
-async def _show(connection: aio.Connection, name: str = "queue:q") -> dict[str, Any]:
+async def _show(connection: aio.Connection, name: str = "queue:q") -> JsonObject:
     return await connection.ask("show", name=name)
 
 

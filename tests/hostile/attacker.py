@@ -18,6 +18,7 @@ from collections import Counter
 import uvloop
 
 from .attacks import ATTACKS, Victim, connect
+from .payloads import Login
 
 # Attacks at the same time.
 AT_ONCE = 12
@@ -79,7 +80,7 @@ def main() -> int:
     chosen = parser.parse_args()
     tls = ssl.create_default_context(cafile=chosen.ca)
     tls.check_hostname = False
-    login = {"user": chosen.user, "password": chosen.password} if chosen.user else {}
+    login: Login = {"user": chosen.user, "password": chosen.password} if chosen.user else {}
     victim = Victim(chosen.port, chosen.tls_port, chosen.metrics_port, login, tls)
     print(json.dumps(uvloop.run(run(victim, chosen.seed, chosen.only, idle=chosen.idle))))
     return 0

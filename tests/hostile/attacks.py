@@ -140,7 +140,10 @@ async def storm(victim: Victim, chance: random.Random, peer: Peer) -> None:  # n
 
 
 async def wrong_passwords(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
-    wrong = {"user": chance.choice(("owner", "guest", "nobody")), "password": f"wrong {chance.random()}"}
+    wrong: payloads.Login = {
+        "user": chance.choice(("owner", "guest", "nobody")),
+        "password": f"wrong {chance.random()}",
+    }
     if chance.random() < 0.5:
         await peer.write(payloads.native_hello(wrong))
     else:

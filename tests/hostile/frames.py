@@ -1,7 +1,6 @@
 """Frames of the native protocol that make sense, and such that make none."""
 
 import random
-from typing import Any
 
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
@@ -19,12 +18,12 @@ MESSAGES = [
     encode_single(b"y", ("correlation_id", "reply_to", ".a"), "ssq", ["id-2", "queue:a", 2**62]),
     encode_single(b"z", (".long",), "s", ["x" * 5000]),
 ]  # fmt: skip
-ASKED: list[dict[str, Any]] = [
+ASKED: list[dict[str, object]] = [
     {"ask": "ping"}, {"ask": "purge", "name": "queue:a"}, {"ask": "move", "name": "queue:a", "to": "queue:b"},
     {"ask": "prepare", "xid": "x"}, {"ask": "commit", "xid": "x"}, {"ask": "nonsense", "\ud800": 1e400},
     {"ask": "delete", "name": "queue:b"}, {"ask": "unsubscribe", "name": "\udfff"}, {"ask": 10**300},
 ]  # fmt: skip
-OPENED: list[dict[str, Any]] = [
+OPENED: list[dict[str, object]] = [
     {"destination": "queue:a"}, {"destination": "queue:b", "selector": "a = 1"}, {"destination": "topic:t"},
     {"destination": "queue:a", "browse": True}, {"destination": "topic:t", "durable": "d"}, {"destination": 7},
     {"destination": "queue:\ud800"}, {"transacted": True}, {}, {"destination": "queue:mqlab.trace"},

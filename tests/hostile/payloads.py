@@ -1,6 +1,7 @@
 """Bytes that no client of ours would send: noise, and what is nearly right, of lengths around every limit."""
 
 import random
+from typing import TypedDict
 
 from broker.server.stomp.stomp_clients import frame as stomp_frame
 from broker.server.stomp.test_fuzz import Sayings
@@ -23,7 +24,11 @@ LENGTHS = [
 # The broker of these tests has such a `max_message_size`.
 MOST = 16 * 1024 * 1024
 LONG = [length + more for length in (MOST - limits.STOMP_HEAD_ROOM, MOST) for more in (-1, 0, 1)]
-Login = dict[str, str]
+
+
+class Login(TypedDict, total=False):
+    user: str
+    password: str
 
 
 def filling(chance: random.Random, length: int) -> bytes:

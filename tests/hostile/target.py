@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import psutil
@@ -17,7 +16,7 @@ from mqlab.broker.security.rights import RIGHTS, Rights
 from mqlab.broker.security.users import Users
 from mqlab.client import aio
 
-from .payloads import MOST
+from .payloads import MOST, Login
 
 # The owner may do everything; the guest may log in, and use the queues that begin with guest.
 OWNER, OWNERS_PASSWORD = "owner", "the owner's own password"
@@ -79,11 +78,11 @@ class Target:
         return f"tcp:127.0.0.1:{self.port}"
 
     @property
-    def login(self) -> dict[str, Any]:
+    def login(self) -> Login:
         return {"user": OWNER, "password": OWNERS_PASSWORD} if self.users else {}
 
     @property
-    def guest_login(self) -> dict[str, Any]:
+    def guest_login(self) -> Login:
         return {"user": GUEST, "password": GUESTS_PASSWORD} if self.users else {}
 
     def tls_context(self) -> ssl.SSLContext:

@@ -1,27 +1,29 @@
 """The runs of one pass, by name. Each is the only one of its kind, so that its figures can be told in a sentence."""
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from mqlab.events.schema import FAILED, INCOMPLETE, ROLLED_BACK, UNKNOWN
 from mqlab.study.exhibit import Exhibit, MetricView
-from pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, Run
+from pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, OneWayValues, Run, RunValues
 
 CASES: dict[str, Run] = {}
 INJECTED = (1, 10, 1_000)
 BLOCK = 1 << 22
 
 
-def case(name: str, **settings: Any) -> Run:
+def case(name: str, **values: Unpack[OneWayValues]) -> Run:
     # A scenario of its own unless it says otherwise, so that its measures are its own as well.
-    run = Run(number=len(CASES), **({"scenario": name} | settings))
+    values.setdefault("scenario", name)
+    run = Run(number=len(CASES), **values)
     CASES[name] = run
     return run
 
 
-def asking(name: str, **settings: Any) -> Run:
-    run = Run.asking(number=len(CASES), **({"scenario": name} | settings))
+def asking(name: str, **values: Unpack[RunValues]) -> Run:
+    values.setdefault("scenario", name)
+    run = Run.asking(number=len(CASES), **values)
     CASES[name] = run
     return run
 
@@ -105,9 +107,11 @@ for _repetition, _messages in enumerate((1_000, 1_100, 1_300)):
 case("repeated but void", scenario="repeated", repetition=3, counted_sent=1).send(0, 9_999).receive(0, 9_999)
 
 
-def _sampled(name: str, broker: float, agents: tuple[float, ...], share: float = 0.0, **settings: Any) -> None:
+def _sampled(
+    name: str, broker: float, agents: tuple[float, ...], share: float = 0.0, **values: Unpack[RunValues]
+) -> None:
     """CPU in cores, over the one second between two samples of the measure phase; what lies outside must not count."""
-    run = case(name, **settings).send(0, 10).receive(0, 10)
+    run = case(name, **values).send(0, 10).receive(0, 10)
     used = {"broker": broker} | {f"agent-{n}": cpu for n, cpu in enumerate(agents, 1)}
     for source, cpu in used.items():
         sync = {"syncs": 250, "sync_seconds": share, "holds": 3, "held_seconds": 0.5} if source == "broker" else {}
@@ -190,7 +194,10 @@ COST = {"off": (1_000, 1_100, 1_300), "low": (600, 640, 820), "high": (500, 560)
 OTHER = {"off": (800, 1_000, 1_100), "low": (900, 901, 903)}
 for _system, _points in (("embedded", COST), ("other", OTHER)):
     for _level, _counts in _points.items():
-        _declared = {"base": None if _level == "off" else "trace=off", "parameters": {"trace": _level, "size": "1KiB"}}
+        _declared: dict[str, object] = {
+            "base": None if _level == "off" else "trace=off",
+            "parameters": {"trace": _level, "size": "1KiB"},
+        }
         for _repetition, _messages in enumerate(_counts, 1):
             case(
                 f"cost {_system} {_level} {_repetition}", scenario="cost", system=_system, point=f"trace={_level}",
@@ -204,12 +211,12 @@ GRID = {
 for (_size, _clients, _threads), _each in GRID.items():
     _swept = {"size": _size, "clients": str(_clients), "threads": str(_threads)}
     _name = ", ".join(f"{name}={value}" for name, value in _swept.items())
-    _shown = {"declared": {"parameters": _swept | {"persistent": "no", "requesters": str(_clients * _threads)}}}
+    _shown: dict[str, object] = {"parameters": _swept | {"persistent": "no", "requesters": str(_clients * _threads)}}
     for _system, _messages in zip(("embedded", "other"), _each, strict=True):
         for _repetition, _more in enumerate((0, 10)):
             case(
                 f"grid {_system} {_name} {_repetition}", scenario="grid", system=_system, point=_name,
-                repetition=_repetition, **_shown,
+                repetition=_repetition, declared=_shown,
             ).send(0, _messages + _more).receive(0, _messages + _more)  # fmt: skip
 EXHIBITS = (
     Exhibit("matrix", "no figures"),

@@ -1,7 +1,6 @@
 """One Spark session for all tests here, and one pass over all runs that were made up."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +13,7 @@ from mqlab.pipeline.session import spark_session
 from pipeline.cases import CASES, EXHIBITS
 from pipeline.random_runs import random_runs
 from pipeline.synthetic_runs import Run, write
+from table_rows import Tables
 
 
 @pytest.fixture(scope="session")
@@ -41,5 +41,5 @@ def measured(spark: SparkSession, chance_runs: list[Run], tmp_path_factory: pyte
 
 
 @pytest.fixture(scope="session")
-def tables(measured: RunFolder) -> dict[str, list[dict[str, Any]]]:
+def tables(measured: RunFolder) -> Tables:
     return {name: read_table(measured, name) for name in TABLES}

@@ -2,15 +2,20 @@
 
 import math
 from collections import defaultdict
-from typing import Any
 
 from pipeline.synthetic_runs import MEASURE, STOP, Run
+from table_rows import Row
+
+# Destination, producer, subscription and number.
+Message = tuple[int, int, int, int]
+# Consumer, destination and producer.
+Source = tuple[int, int, int]
 
 
-def recount(run: Run) -> dict[str, Any]:
+def recount(run: Run) -> Row:
     sent, planned = _sent(run)
     got, arrived = _received(run)
-    found: dict[str, Any] = dict.fromkeys(
+    found: Row = dict.fromkeys(
         ("delivered", "lost", "duplicated", "duplicated_marked", "recovered", "out_of_order", "unexpected"), 0
     )
     latencies = []
@@ -53,9 +58,9 @@ def _round_trips(run: Run) -> tuple[int, list[int]]:
     return arrived, sorted(responses)
 
 
-def _sent(run: Run) -> tuple[dict[Any, set[str]], dict[Any, int]]:
-    outcomes: dict[Any, set[str]] = defaultdict(set)
-    planned: dict[Any, int] = {}
+def _sent(run: Run) -> tuple[dict[Message, set[str]], dict[Message, int]]:
+    outcomes: dict[Message, set[str]] = defaultdict(set)
+    planned: dict[Message, int] = {}
     for row in run.sends:
         if row["outcome"] not in ("confirmed", "unknown"):
             continue
@@ -68,11 +73,11 @@ def _sent(run: Run) -> tuple[dict[Any, set[str]], dict[Any, int]]:
     return outcomes, planned
 
 
-def _received(run: Run) -> tuple[dict[Any, list[tuple[bool, bool]]], dict[Any, int]]:
+def _received(run: Run) -> tuple[dict[Message, list[tuple[bool, bool]]], dict[Message, int]]:
     """Every copy as (marked, late)."""
-    copies: dict[Any, list[tuple[bool, bool]]] = defaultdict(list)
-    arrived: dict[Any, int] = {}
-    highest: dict[Any, int] = {}
+    copies: dict[Message, list[tuple[bool, bool]]] = defaultdict(list)
+    arrived: dict[Message, int] = {}
+    highest: dict[Source, int] = {}
     for row in sorted(run.receipts, key=lambda row: (row["consumer"], row["ordinal"])):
         source = (row["consumer"], row["destination"], row["producer"])
         for seq in range(row["first_seq"], row["first_seq"] + row["count"]):

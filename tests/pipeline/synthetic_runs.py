@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import event_table
 from mqlab.events.schema import COMPLETE, CONFIRMED
+from table_rows import Row
 
 SECOND = 1_000_000_000
 # Clocks that count from the start of a machine are far from zero.
@@ -20,7 +21,30 @@ STOP = BEGIN + 3 * SECOND
 END = BEGIN + 4 * SECOND
 MIDDLE = BEGIN + 2 * SECOND
 
-Row = dict[str, Any]
+
+class RunValues(TypedDict, total=False):
+    """The values of a run that a test chooses."""
+
+    scenario: str
+    point: str
+    system: str
+    declared: dict[str, object]
+    repetition: int
+    status: str
+    reason: str
+    counted_sent: int | None
+    counted_received: int | None
+    counted_round_trips: int | None
+    offsets: dict[int, int]
+    phases: tuple[tuple[str, int, int], ...]
+
+
+class OneWayValues(RunValues, total=False):
+    """The same of a run without round trips."""
+
+    consumers: Sequence[int]
+    producers: int
+    destinations: int
 
 
 @dataclass
@@ -34,7 +58,7 @@ class Run:
     scenario: str = "A"
     point: str = ""
     system: str = "embedded"
-    declared: dict[str, Any] = field(default_factory=dict)  # what the point says beyond the defaults
+    declared: dict[str, object] = field(default_factory=dict)  # what the point says beyond the defaults
     repetition: int = 0
     consumers: Sequence[int] = (0,)
     producers: int = 1
@@ -60,22 +84,22 @@ class Run:
     _replies: Counter[int] = field(default_factory=Counter)
 
     @classmethod
-    def asking(cls, number: int, requesters: int = 1, responders: int = 1, **settings: Any) -> "Run":
+    def asking(cls, number: int, requesters: int = 1, responders: int = 1, **values: Unpack[RunValues]) -> "Run":
         """A run of round trips: requests go to destination 0, replies to 1. Responders come after the requesters."""
         everybody = requesters + responders
-        declared = {"pattern": "request-reply", "size": 1024} | settings.pop("declared", {})
-        return cls(
-            number, consumers=(0,) * everybody, producers=everybody, destinations=2, declared=declared, **settings
-        )
+        values["declared"] = {"pattern": "request-reply", "size": 1024} | values.get("declared", {})
+        return cls(number, consumers=(0,) * everybody, producers=everybody, destinations=2, **values)
 
-    def send(self, first: int, count: int = 1, planned: int = MIDDLE, outcome: str = CONFIRMED, **more: Any) -> "Run":
+    def send(
+        self, first: int, count: int = 1, planned: int = MIDDLE, outcome: str = CONFIRMED, **more: object
+    ) -> "Run":
         row = {"agent": 1, "producer": 0, "destination": 0, "t_sent": planned, "t_confirmed": None} | more
         row |= {"first_seq": first, "count": count, "bytes": 12 * count, "t_planned": planned, "outcome": outcome}
         self.sends.append(row)
         return self
 
-    def receive(self, first: int, count: int = 1, at: int = MIDDLE, redelivered: bool = False, **more: Any) -> "Run":
-        row = {"agent": 2, "consumer": 0, "producer": 0, "destination": 0, "bytes": 12 * count} | more
+    def receive(self, first: int, count: int = 1, at: int = MIDDLE, redelivered: bool = False, **more: object) -> "Run":
+        row: Row = {"agent": 2, "consumer": 0, "producer": 0, "destination": 0, "bytes": 12 * count} | more
         row |= {"first_seq": first, "count": count, "t_received": at, "redelivered": redelivered}
         self.receipts.append(row | {"ordinal": self._ordinals[row["consumer"]], "t_acknowledged": None})
         self._ordinals[row["consumer"]] += 1
@@ -97,13 +121,13 @@ class Run:
         self.round_trips.append({"agent": 1, "requester": requester, "seq": seq} | times)
         return self
 
-    def operate(self, application: str, operation: str, at: int, duration: int, **more: Any) -> "Run":
+    def operate(self, application: str, operation: str, at: int, duration: int, **more: object) -> "Run":
         row = {"connection": 1, "destination": "queue:q", "messages": 1, "bytes": 12, "code": "ok"} | more
         row |= {"application": application, "operation": operation, "t": at, "duration": duration}
         self.operations.append(row)
         return self
 
-    def sample(self, source: str, at: int, **counters: Any) -> "Run":
+    def sample(self, source: str, at: int, **counters: object) -> "Run":
         absent = dict.fromkeys(
             ("syncs", "sync_seconds", "bytes_read", "bytes_written", "depth", "blocked", "holds", "held_seconds")
         )

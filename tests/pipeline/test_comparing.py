@@ -1,7 +1,6 @@
 """Impacts, comparisons and peaks, beside the same arithmetic on plain arrays."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs
 from mqlab.study.statistics import t975
 from pipeline.cases import COST, EXHIBITS, OTHER
-
-Tables = dict[str, list[dict[str, Any]]]
+from table_rows import Row, Tables
 
 
 def paired(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[float, float, float]:
@@ -28,13 +26,13 @@ def welch(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[float, float
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
-def impact(tables: Tables, system: str, point: str, metric: str = "rate.received") -> dict[str, Any]:
+def impact(tables: Tables, system: str, point: str, metric: str = "rate.received") -> Row:
     key = {"scenario": "cost", "system": system, "point": point, "metric": metric}
     (row,) = [row for row in tables["impacts"] if row.items() >= key.items()]
     return row
 
 
-def comparison(tables: Tables, first: str, second: str, metric: str = "rate.received", **place: str) -> dict[str, Any]:
+def comparison(tables: Tables, first: str, second: str, metric: str = "rate.received", **place: str) -> Row:
     key = {"first": first, "second": second, "metric": metric, "over": "", "parameters": ""} | place
     (row,) = [row for row in tables["comparisons"] if row.items() >= key.items()]
     return row

@@ -1,7 +1,6 @@
 """Rates, latencies, series, resources and their summary, of runs whose figures are known beforehand."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +13,14 @@ from mqlab.study import METRICS
 from mqlab.study.metric import PERCENTILES
 from mqlab.study.statistics import t975
 from pipeline.cases import CASES, DELAYS
-
-Tables = dict[str, list[dict[str, Any]]]
+from table_rows import Row, Tables
 
 
 def figures(tables: Tables, name: str) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in tables["run_measures"] if row["run"] == CASES[name].number}
 
 
-def measures(tables: Tables, scenario: str) -> dict[str, dict[str, Any]]:
+def measures(tables: Tables, scenario: str) -> dict[str, Row]:
     return {row["metric"]: row for row in tables["measures"] if row["scenario"] == scenario}
 
 

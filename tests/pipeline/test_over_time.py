@@ -1,15 +1,12 @@
 """What is shown against time: messages by the second and finer, the depth, and when producers were first held back."""
 
-from typing import Any
-
 import pytest
 
 from pipeline.cases import CASES
+from table_rows import Row, Tables
 
-Tables = dict[str, list[dict[str, Any]]]
 
-
-def rows_of(tables: Tables, table: str, name: str) -> list[dict[str, Any]]:
+def rows_of(tables: Tables, table: str, name: str) -> list[Row]:
     return [row for row in tables[table] if row["run"] == CASES[name].number]
 
 

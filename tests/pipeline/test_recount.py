@@ -2,7 +2,6 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,8 +14,7 @@ from pipeline.cases import CASES, EXHIBITS
 from pipeline.random_runs import SEED
 from pipeline.recount import percentile, recount
 from pipeline.synthetic_runs import Run, write
-
-Tables = dict[str, list[dict[str, Any]]]
+from table_rows import Tables
 
 
 def test_classes_are_those_of_the_recount(chance_runs: list[Run], tables: Tables) -> None:

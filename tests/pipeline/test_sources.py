@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,6 +19,7 @@ from mqlab.pipeline.measure_tables import (
 from mqlab.pipeline.schema import TABLES
 from pipeline.cases import CASES
 from pipeline.synthetic_runs import Run
+from table_rows import Tables
 
 
 def flip(path: Path) -> None:
@@ -47,7 +47,7 @@ def written(path: Path, runs: list[Run]) -> RunFolder:
 
 
 @pytest.fixture(scope="module")
-def clean_runs(tables: dict[str, list[dict[str, Any]]]) -> list[Run]:
+def clean_runs(tables: Tables) -> list[Run]:
     clean = {audit["run"] for audit in tables["audits"] if audit["status"] == "clean"}
     return [run for run in CASES.values() if run.number in clean][:4]
 
@@ -74,9 +74,7 @@ class TestDamage:
             fourth: ("clean", ""),
         }
 
-    def test_the_others_keep_their_figures(
-        self, damaged: RunFolder, clean_runs: list[Run], tables: dict[str, list[dict[str, Any]]]
-    ) -> None:
+    def test_the_others_keep_their_figures(self, damaged: RunFolder, clean_runs: list[Run], tables: Tables) -> None:
         sound = {clean_runs[0].number, clean_runs[3].number}
         found = read_table(damaged, "run_measures")
         assert {row["run"] for row in found} == sound

@@ -1,10 +1,10 @@
 """A small study with every form of exhibit, two published systems and their stand-ins, and figures a test can name."""
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from mqlab.json_values import JsonObject
 from mqlab.study import Point, load_study
 
 from .fabricated import fabricated
@@ -13,7 +13,7 @@ from .synthetic_runs import SyntheticRuns
 FIRST, SECOND = "Alpha MQ 1", "Beta MQ 2"
 OURS, SCAN = "embedded", "embedded:retrieval=scan"
 
-DECLARED: dict[str, Any] = {
+DECLARED: JsonObject = {
     "study": "sweeps",
     "title": "Sweeps",
     "systems": {FIRST: [], SECOND: []},
@@ -127,7 +127,7 @@ def rate(point: Point, system: str) -> float:
     return known / (2 if system == SCAN else 1)
 
 
-def sweeps(folder: Path, **changed: Any) -> SyntheticRuns:
+def sweeps(folder: Path, **changed: object) -> SyntheticRuns:
     """A quick run of the study, with `changed` keys in place of its own."""
     folder.mkdir()
     (folder / "study.yaml").write_text(yaml.safe_dump({**DECLARED, **changed}, sort_keys=False))
@@ -138,7 +138,7 @@ def sweeps(folder: Path, **changed: Any) -> SyntheticRuns:
     return made
 
 
-def one_scenario(folder: Path, **changed: Any) -> SyntheticRuns:
+def one_scenario(folder: Path, **changed: object) -> SyntheticRuns:
     """The same with its first scenario only and no exhibits, for tests that care for neither."""
     kept = {"preload": DECLARED["scenarios"]["preload"]}
     return sweeps(folder, **{"scenarios": kept, "exhibits": [], "claims": [], **changed})

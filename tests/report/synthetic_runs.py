@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.study import METRICS, Point, Study, load_study
 from mqlab.study.language.expression import parse
+from table_rows import Tables
 
 CLASSES = ("sent", "expected", *DELIVERY_CLASSES)
 RATES = {
@@ -26,7 +27,7 @@ RATES = {
     "G": 9_512.0,
     "H": 17_834.0,
 }
-META: dict[str, Any] = {
+META: JsonObject = {
     "id": "20260101-120000-jms-four-brokers",
     "study": "jms-four-brokers",
     "title": "HornetQ and others",
@@ -62,8 +63,8 @@ class SyntheticRuns:
     """Rows by table, to be changed by a test before `write` puts them into a folder."""
 
     study: Study = field(default_factory=_built_in)
-    meta: dict[str, Any] = field(default_factory=lambda: {**META, "systems": [dict(s) for s in META["systems"]]})
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {table: [] for table in TABLES})
+    meta: JsonObject = field(default_factory=lambda: {**META, "systems": [dict(s) for s in META["systems"]]})
+    rows: Tables = field(default_factory=lambda: {table: [] for table in TABLES})
     # What `measure` was told: (scenario, point, system, metric) -> value.
     values: dict[tuple[str, str, str, str], float] = field(default_factory=dict)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import numpy.typing as npt
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,14 +21,22 @@ from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.conductor import Conductor, Progress, RunPlan
 from mqlab.study import Point, load_study
 from mqlab.systems import System, system
+from table_rows import Row
 
 # No test may wait for longer, whatever is broken.
 PATIENCE = 1800.0
+# The tests compute only with columns of whole numbers.
+Column = npt.NDArray[np.int64]
+Watch = Callable[[Progress], None]
+
+
+def ignore(_: Progress) -> None:
+    """Watch a run and do nothing."""
 
 
 def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
-    watch: Callable[[Progress], None] = lambda _: None, patience: float = PATIENCE, interrupt_in: str = "",
+    watch: Watch = ignore, patience: float = PATIENCE, interrupt_in: str = "",
     warm_up: bool = False,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
@@ -106,27 +114,28 @@ def table(folder: RunFolder, name: str) -> pa.Table:
     return pa.concat_tables([TABLES[name].empty_table(), *(pq.read_table(file) for file in files)])
 
 
-def rows(folder: RunFolder, name: str, **having: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _where(table(folder, name), having).to_pylist()
+def rows(folder: RunFolder, name: str, **having: object) -> list[Row]:
+    found: list[Row] = _where(table(folder, name), having).to_pylist()
     return found
 
 
-def _where(found: pa.Table, having: dict[str, Any]) -> pa.Table:
+def _where(found: pa.Table, having: dict[str, object]) -> pa.Table:
     for column, value in having.items():
         found = found.filter(pc.equal(found[column], value))
     return found
 
 
-def columns(folder: RunFolder, name: str, **having: Any) -> dict[str, Any]:
+def columns(folder: RunFolder, name: str, **having: object) -> dict[str, Column]:
     """As numpy arrays; a null is -1."""
     found = _where(table(folder, name), having)
     return {column: _array(found[column]) for column in found.column_names}
 
 
-def _array(column: pa.ChunkedArray) -> Any:
+def _array(column: pa.ChunkedArray) -> Column:
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return (column.fill_null(-1) if column.null_count else column).to_numpy()
+    values: Column = (column.fill_null(-1) if column.null_count else column).to_numpy()
+    return values
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,7 @@ class Recount:
         replies = columns(folder, "round_trips", run=run)["t_received"]
         (measure,) = rows(folder, "phases", run=run, phase="measure")
 
-        def within(counts: Any, times: Any) -> int:
+        def within(counts: Column, times: Column) -> int:
             return int(counts[(times >= measure["t_start"]) & (times < measure["t_end"])].sum())
 
         return cls(
@@ -156,7 +165,7 @@ class Recount:
             within(np.ones(len(replies), dtype=int), replies),
         )
 
-    def check_counts(self, run: dict[str, Any]) -> None:
+    def check_counts(self, run: Row) -> None:
         """What the agents counted by themselves is what the events show."""
         assert run["counted_sent"] == self.sent_in_measure
         assert run["counted_received"] == self.received_in_measure
@@ -188,11 +197,11 @@ def check_delivery(folder: RunFolder, run: int, size: int) -> int:
     return sum(sent.values())
 
 
-def _pairs(found: dict[str, Any], *names: str) -> set[tuple[int, ...]]:
+def _pairs(found: dict[str, Column], *names: str) -> set[tuple[int, ...]]:
     return set(zip(*(found[name].tolist() for name in names), strict=True))
 
 
-def _tiled(firsts: Any, counts: Any) -> int:
+def _tiled(firsts: Column, counts: Column) -> int:
     """The ranges lie one after the other from 0 on, without a gap and without an overlap. Returns where they end."""
     order = np.argsort(firsts, kind="stable")
     ends = np.cumsum(counts[order])
@@ -200,7 +209,7 @@ def _tiled(firsts: Any, counts: Any) -> int:
     return int(ends[-1])
 
 
-def _check_order(receipts: dict[str, Any], consumer: int) -> None:
+def _check_order(receipts: dict[str, Column], consumer: int) -> None:
     mine = receipts["consumer"] == consumer
     order = np.argsort(receipts["ordinal"][mine])
     assert (receipts["ordinal"][mine][order] == np.arange(mine.sum())).all()

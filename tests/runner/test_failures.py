@@ -4,18 +4,19 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import psutil
 import pytest
 import uvloop
 
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.runner import conductor
 from mqlab.runner import run as running_one
 from mqlab.runner.agents import group, handle
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
-from mqlab.runner.run import RunExecution
+from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.study import Point
 from mqlab.systems import Running, SystemFailedError, system
 from mqlab.systems.embedded import system as embedded
@@ -102,7 +103,7 @@ class TestWhatHangs:
         check_that_only_the_first_broke(folder, HELD_BACK)
 
 
-async def until(condition: Callable[[], Any]) -> None:
+async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.01)
@@ -144,7 +145,7 @@ class TestASystemThatDoesNotStart:
 
 class TestInterrupted:
     @pytest.mark.parametrize("send", ["free", "confirmed"])
-    def test_in_the_middle_of_a_run(self, tmp_path: Path, send: str) -> None:
+    def test_in_the_middle_of_a_run(self, tmp_path: Path, send: Literal["free", "confirmed"]) -> None:
         chosen = point("A", producers=2, consumers=2, size=1024, batch=16, send=send, measure=60)
         with pytest.raises(asyncio.CancelledError):
             conducted(tmp_path, [chosen], interrupt_in="measure")
@@ -175,7 +176,7 @@ def test_an_agent_that_died_between_two_runs_makes_the_next_incomplete(tmp_path:
     folder = RunFolder.create(tmp_path, "test")
     under_test = system("embedded")
 
-    async def play() -> Any:
+    async def play() -> RunOutcome:
         both = [await AgentProcess.start(number) for number in (1, 2)]
         running: Running = await under_test.start(tmp_path / "data")
         try:
@@ -196,13 +197,13 @@ def test_an_agent_that_died_between_two_runs_makes_the_next_incomplete(tmp_path:
 class TestTheConductorsSideOfAnAgent:
     """With agents that are a few lines of shell."""
 
-    def ask(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> dict[str, Any]:
+    def ask(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> JsonObject:
         program = tmp_path / "agent"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
         monkeypatch.setattr("mqlab.runner.agents.handle.sys.executable", str(program))
 
-        async def asked() -> dict[str, Any]:
+        async def asked() -> JsonObject:
             agent = await AgentProcess.start(3)
             try:
                 async with asyncio.timeout(120):

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mqlab.events.schema import COMPLETE, INCOMPLETE
+from mqlab.json_values import JsonObject
 from mqlab.runner import conductor as conducting
 from mqlab.runner.conductor import Progress
 from mqlab.runner.run import RunExecution, RunOutcome
@@ -30,7 +30,7 @@ class FakeSystem(System):
         super().__init__({"name": name})
         self.label = name
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         return {"name": self.label, "version": "0", "settings": {}, "stamps": []}
 
     async def start(self, folder: Path) -> Running:
@@ -54,7 +54,7 @@ class FakeRunning(Running):
     def __init__(self, system: FakeSystem) -> None:
         self._system = system
 
-    async def sample(self) -> dict[str, Any]:
+    async def sample(self) -> JsonObject:
         return {}
 
     async def empty(self) -> bool:
@@ -71,7 +71,7 @@ class IdleAgent:
     async def start(cls, _: int) -> "IdleAgent":
         return cls()
 
-    async def ask(self, _: str, **__: Any) -> dict[str, Any]:
+    async def ask(self, _: str, **__: object) -> JsonObject:
         return {}
 
     async def stop(self) -> None: ...

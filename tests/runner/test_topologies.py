@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -84,7 +85,9 @@ def test_a_broker_that_is_killed_with_its_agent_breaks_the_run(tmp_path: Path, w
 
 
 @pytest.mark.parametrize("topology", ["bindings", "distributed"])
-def test_interrupted_it_leaves_what_it_has_and_no_process(tmp_path: Path, topology: str) -> None:
+def test_interrupted_it_leaves_what_it_has_and_no_process(
+    tmp_path: Path, topology: Literal["bindings", "distributed"]
+) -> None:
     with pytest.raises(asyncio.CancelledError):
         conducted(tmp_path, [asking(topology=topology, measure=60)], interrupt_in="measure")
     (path,) = tmp_path.iterdir()

@@ -4,7 +4,6 @@ import asyncio
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -24,10 +23,12 @@ from runner.proxy import Proxy
 TWICE = point("A", size=1024, batch=64, drain=1, least=2, most=2)
 
 
-def conducted(tmp_path: Path, points: list[Point], systems: list[str | System], **more: Any) -> RunFolder:
+def conducted(
+    tmp_path: Path, points: list[Point], systems: list[str | System], watch: lab.Watch = lab.ignore
+) -> RunFolder:
     """By one agent, which is enough here; nothing of a program is left either."""
     try:
-        return lab.conducted(tmp_path, points, systems=systems, agents=1, **more)
+        return lab.conducted(tmp_path, points, systems=systems, agents=1, watch=watch)
     finally:
         assert programs_running() == []
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from broker.store.workers import Sync
 from mqlab.broker.core.broker import Core
@@ -64,7 +63,7 @@ class SimulatedBroker:
         self._tie = count()
         self._flush_is_due = False
         self._carrying_out = False
-        self._actions: dict[type[Any], Callable[[Any], None]] = {
+        self._actions: dict[type, Callable[..., None]] = {
             Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
             Credit: lambda effect: effect.producer.session.owner.credit(effect),

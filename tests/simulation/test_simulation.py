@@ -3,7 +3,6 @@
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -70,7 +69,7 @@ def test_a_seed_repeats_exactly(capsys: pytest.CaptureFixture[str]) -> None:
 Mistake = tuple[object, str, object]
 
 
-def at_once(self: PendingRecords, lsn: int, action: Callable[..., None], *arguments: Any) -> None:  # noqa: ARG001
+def at_once(self: PendingRecords, lsn: int, action: Callable[..., None], *arguments: object) -> None:  # noqa: ARG001
     action(*arguments)
 
 

@@ -3,13 +3,13 @@
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqlab.json_values import JsonObject
 from mqlab.study import Point, Study, StudyError, load_study
 
 # At most thirteen lists of two: a study has at most 10,000 points.
@@ -31,10 +31,10 @@ required = ("producers", "consumers", "message.size")
 
 
 @st.composite
-def layers(draw: st.DrawFn) -> dict[str, Any]:
+def layers(draw: st.DrawFn) -> JsonObject:
     """The parameters of a scenario: some of them lists, some left out."""
     destinations = draw(st.sampled_from(["topics", "queues"]))
-    layer: dict[str, Any] = {destinations: draw(st.one_of(st.just("1"), st.just(["1", "8"])))}
+    layer: JsonObject = {destinations: draw(st.one_of(st.just("1"), st.just(["1", "8"])))}
     for name, value in values.items():
         if name not in required and draw(st.booleans()):
             continue
@@ -44,12 +44,12 @@ def layers(draw: st.DrawFn) -> dict[str, Any]:
     return layer
 
 
-def lists_of(layer: dict[str, Any]) -> list[list[str]]:
+def lists_of(layer: JsonObject) -> list[list[str]]:
     flat = [value for part in layer.values() for value in (part.values() if isinstance(part, dict) else [part])]
     return [value for value in flat if isinstance(value, list)]
 
 
-def load(document: Any) -> Study:
+def load(document: object) -> Study:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "my.yaml"
         path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
@@ -64,7 +64,7 @@ documents = st.dictionaries(names, layers(), min_size=1, max_size=3).map(
 
 @settings(max_examples=60, deadline=None)
 @given(documents)
-def test_a_study_expands_to_the_product_of_its_lists(document: dict[str, Any]) -> None:
+def test_a_study_expands_to_the_product_of_its_lists(document: JsonObject) -> None:
     study = load(document)
     for scale in study.scales:
         points = study.points(scale)
@@ -77,7 +77,7 @@ def test_a_study_expands_to_the_product_of_its_lists(document: dict[str, Any]) -
         assert all(Point.from_json(point.to_json()) == point for point in points)
 
 
-def places(document: Any, where: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def places(document: JsonObject, where: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     """Every group of keys in which a wrong key can be written; under `scenarios` any name is right."""
     groups = {key: value for key, value in document.items() if isinstance(value, dict)}
     inner = [place for key, group in groups.items() for place in places(group, (*where, key))]
@@ -86,7 +86,7 @@ def places(document: Any, where: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 @settings(max_examples=60, deadline=None)
 @given(documents, st.data())
-def test_an_unknown_key_anywhere_is_told_with_its_line(document: dict[str, Any], data: st.DataObject) -> None:
+def test_an_unknown_key_anywhere_is_told_with_its_line(document: JsonObject, data: st.DataObject) -> None:
     where = data.draw(st.sampled_from(places(document)))
     group = document
     for key in where:
@@ -110,7 +110,7 @@ anything = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(anything)
-def test_any_document_is_refused_with_one_sentence(document: Any) -> None:
+def test_any_document_is_refused_with_one_sentence(document: object) -> None:
     with pytest.raises(StudyError) as caught:
         load(document)
     assert str(caught.value).isprintable()

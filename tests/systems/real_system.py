@@ -11,7 +11,7 @@ def test_it_does_what_it_says(up: Real, feature: str) -> None:
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from copy import copy
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 import uvloop
@@ -49,7 +49,7 @@ class Real:
         running.address, running.options = launch.addresses[driver], launch.options.get(driver, {})
         return Real(self.system.with_settings({"driver": driver}), running, self._runner)
 
-    def run(self, work: Coroutine[Any, Any, Result], seconds: float = _CHECK_SECONDS) -> Result:
+    def run(self, work: Coroutine[object, None, Result], seconds: float = _CHECK_SECONDS) -> Result:
         async def within() -> Result:
             async with asyncio.timeout(seconds):
                 return await work

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import jpype
 import numpy as np
@@ -253,7 +253,7 @@ def test_what_is_done_as_its_waiter_is_cancelled_is_kept(hornetq: Real) -> None:
     assert hornetq.run(play()) == "messages"
 
 
-async def _cancelled(work: Coroutine[Any, Any, object]) -> None:
+async def _cancelled(work: Coroutine[object, None, object]) -> None:
     task = asyncio.ensure_future(work)
     await asyncio.sleep(0)
     task.cancel()

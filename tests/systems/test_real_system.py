@@ -1,7 +1,5 @@
 """Tests of real systems name what is not installed, and fail where everything must be installed."""
 
-from typing import Any
-
 import pytest
 
 from mqlab.runner.capability import unsupported_features
@@ -18,7 +16,7 @@ class Item:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def iter_markers(self, _: str) -> list[Any]:
+    def iter_markers(self, _: str) -> list[pytest.Mark]:
         return [pytest.mark.needs_system(self._name).mark]
 
 

@@ -4,7 +4,6 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,9 +24,9 @@ MUCH = point("A", size=100_000, batch=1, persistent=True, send="confirmed", cons
 on_redis, on_nats, on_mosquitto = (pytest.mark.needs_system(name) for name in ("redis", "nats", "mosquitto"))
 
 
-def conducted(folder: Path, chosen: Point, systems: list[str | System], **more: Any) -> RunFolder:
+def conducted(folder: Path, chosen: Point, systems: list[str | System], watch: lab.Watch = lab.ignore) -> RunFolder:
     try:
-        return lab.conducted(folder, [chosen], systems=systems, agents=1, **more)
+        return lab.conducted(folder, [chosen], systems=systems, agents=1, watch=watch)
     finally:
         assert programs_running() == []
 

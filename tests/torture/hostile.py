@@ -25,7 +25,6 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
@@ -35,6 +34,7 @@ import uvloop  # noqa: E402 - found only now
 from hostile.honest_clients import PAUSE, GoodClients  # noqa: E402
 from hostile.target import GUEST, GUESTS_PASSWORD, Target, exchange  # noqa: E402
 from mqlab.client import aio  # noqa: E402
+from mqlab.json_values import JsonObject  # noqa: E402
 
 MEMORY_LIMIT = 128 * 1024 * 1024
 ALLOWED_PERCENT = 120
@@ -66,7 +66,7 @@ class Figures:
         self.peak_percent = 0
         self.end_seconds = self.longest_turn_ms = 0.0
 
-    def document(self, *, strict: bool) -> dict[str, Any]:
+    def document(self, *, strict: bool) -> JsonObject:
         p99, control_p99 = _ms(self.requests, 0.99), _ms(self.control, 0.99)
         wrong = {
             **{name: self.counts[name] for name in ("tracebacks", "lost", "duplicated", "trace_errors")},

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-Figures = Mapping[str, Any]
+from mqlab.json_values import JsonObject
+
+Figures = JsonObject
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from mqlab.json_values import JsonObject
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -32,11 +33,11 @@ class Outcome:
     row: Row
     ok: bool
     seconds: float
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: JsonObject = field(default_factory=dict)
     why: str = ""
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         return {**self.figures, "ok": self.ok, "seconds": round(self.seconds, 1)}
 
     @property
@@ -107,7 +108,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
         process.communicate()
 
 
-def _figures(row: Row, folder: Path, said: str) -> dict[str, Any]:
+def _figures(row: Row, folder: Path, said: str) -> JsonObject:
     try:
         if row.script:
             # Either one document, or one in the last line.
@@ -120,9 +121,9 @@ def _figures(row: Row, folder: Path, said: str) -> dict[str, Any]:
     return _flat(found) if isinstance(found, dict) else {}
 
 
-def _flat(found: dict[str, Any]) -> dict[str, Any]:
+def _flat(found: JsonObject) -> JsonObject:
     """Groups of figures, one by one: `rate.small`."""
-    flat: dict[str, Any] = {}
+    flat: JsonObject = {}
     for name, value in found.items():
         if isinstance(value, dict) and value:
             flat |= {f"{name}.{inner}": one for inner, one in value.items()}

@@ -1,21 +1,19 @@
 """Messages as rows of a table: a simple model of payloads with columns, and strategies for such tables."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.columns import HEADERS, decode_batch, encode_columns, encode_single, is_property_name
-
-Row = dict[str, Any]
+from table_rows import Row
 
 ARROW = {
     "?": pa.bool_(), "b": pa.int8(), "h": pa.int16(), "i": pa.int32(), "q": pa.int64(), "f": pa.float32(),
     "d": pa.float64(), "s": pa.string(), "u": pa.binary(16),
 }  # fmt: skip
-VALUES: dict[str, st.SearchStrategy[Any]] = {
+VALUES: dict[str, st.SearchStrategy[object]] = {
     "?": st.booleans(), "b": st.integers(-(2**7), 2**7 - 1), "h": st.integers(-(2**15), 2**15 - 1),
     "i": st.integers(-(2**31), 2**31 - 1), "q": st.integers(-(2**63), 2**63 - 1),
     "f": st.floats(width=32, allow_nan=False), "d": st.floats(allow_nan=False), "s": st.text(max_size=9),

@@ -6,8 +6,9 @@ import numpy as np
 
 from mqlab.wire.native.bodies import SINGLE, MalformedPayloadError, Payload, decode, select_rows, validate
 from mqlab.wire.native.columns import column, column_names, decode_batch, decode_single, encode_columns
+from table_rows import Row
 
-from .message_tables import Row, rows_of
+from .message_tables import rows_of
 
 
 def use(payload: Payload) -> bool:

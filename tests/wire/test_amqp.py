@@ -1,7 +1,6 @@
 """Methods and tables of AMQP 0-9-1, and the handshake."""
 
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,10 +9,10 @@ from hypothesis import strategies as st
 from mqlab.wire.amqp.decoder import AmqpDecoder
 from mqlab.wire.amqp.handshake import AmqpHandshake
 from mqlab.wire.amqp.methods import METHOD, Method, frame, method, method_payload, read_method
-from mqlab.wire.amqp.values import MAX_DEPTH, AmqpError, ValueReader, long, short, table
+from mqlab.wire.amqp.values import MAX_DEPTH, AmqpError, Value, ValueReader, long, short, table
 
 names = st.text(max_size=40)
-values: st.SearchStrategy[Any] = st.recursive(
+values: st.SearchStrategy[Value] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | names
     | st.binary(max_size=40),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
@@ -22,13 +21,13 @@ values: st.SearchStrategy[Any] = st.recursive(
 tables = st.dictionaries(names, values, max_size=4)
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     inner = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
     return 1 + max((_depth(one) for one in inner), default=0)
 
 
 @given(tables)
-def test_a_table_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
+def test_a_table_is_read_as_it_was_written(fields: dict[str, Value]) -> None:
     assert ValueReader(table(fields)).table() == fields
 
 
@@ -39,7 +38,7 @@ def test_a_table_is_read_as_it_was_written(fields: dict[str, Any]) -> None:
         (b"i\0\0\0\x05", 5), (b"f\x3f\x80\0\0", 1.0), (b"T\0\0\0\0\0\0\0\x07", 7), (b"D\x02\0\0\0\x05", [2, 5]),
     ],
 )  # fmt: skip
-def test_values_that_only_a_broker_writes(written: bytes, read: Any) -> None:
+def test_values_that_only_a_broker_writes(written: bytes, read: object) -> None:
     assert ValueReader(long(short("n") + written)).table() == {"n": read}
 
 
@@ -51,7 +50,7 @@ def test_a_method_is_read_as_it_was_written(said: tuple[int, bool, str, str, str
 
 
 @given(st.lists(st.booleans(), min_size=5, max_size=5), tables)
-def test_bits_share_a_byte(bits: list[bool], fields: dict[str, Any]) -> None:
+def test_bits_share_a_byte(bits: list[bool], fields: dict[str, Value]) -> None:
     arguments = (0, "queue", *bits, fields)
     payload = method_payload("queue.declare", *arguments)
     assert len(payload) == 4 + 2 + 6 + 1 + len(table(fields))
@@ -82,7 +81,7 @@ def test_what_cannot_be_read() -> None:
         read_method(1, method_payload("basic.ack", 5, True)[:-3])
     with pytest.raises(AmqpError, match="unknown type 'Z'"):
         ValueReader(long(short("n") + b"Z")).table()
-    nested: dict[str, Any] = {}
+    nested: dict[str, Value] = {}
     for _ in range(MAX_DEPTH + 1):
         nested = {"n": nested}
     with pytest.raises(AmqpError, match="deep"):

@@ -2,12 +2,12 @@
 
 import json
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import COLUMNS, SINGLE
 from mqlab.wire.native.frames import HEADER, HEADER_SIZE, Flag, Frame, FrameDecoder, Kind, ProtocolError
@@ -127,7 +127,7 @@ objects = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() |
 
 
 @given(objects)
-def test_a_control_frame_carries_a_json_object(value: dict[str, Any]) -> None:
+def test_a_control_frame_carries_a_json_object(value: JsonObject) -> None:
     (frame,) = FrameDecoder(LIMIT).feed(native.frame(Kind.ERROR, value, session=1, link=2, first=3, amount=4))
     assert frame.json() == value
     assert frame[:6] == (Kind.ERROR, 0, 1, 2, 3, 4)

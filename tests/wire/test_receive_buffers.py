@@ -3,7 +3,8 @@
 import random
 import threading
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,21 +38,30 @@ def numbered(rows: int) -> dict[str, pa.Array]:
     return {".number": pa.array(range(rows), pa.int64()), "type": pa.array([f"type {row}" for row in range(rows)])}
 
 
-def looks(chance: random.Random, payload: Payload) -> tuple[Any, Any]:
-    """Something that refers to the received memory in one of the ways of broker and client, and how to check it."""
+Kept = TypeVar("Kept")
+# Holds the only reference to what is kept, and says whether it is unchanged.
+Look = Callable[[], bool]
+
+
+def look(kept: Kept, is_unchanged: Callable[[Kept], bool]) -> Look:
+    return partial(is_unchanged, kept)
+
+
+def looks(chance: random.Random, payload: Payload) -> Look:
+    """Keep an object that refers to the received memory in one of the ways of broker and client."""
     bodies, last = decode(payload), range(payload.rows - 1, payload.rows)
     expected, was = bodies.tolist(), bodies.data.tobytes()
-    ways: dict[str, tuple[Any, Callable[[Any], bool]]] = {
-        "payload": (payload, lambda kept: decode(kept).tolist() == expected),
-        "view": (payload.data, lambda kept: decode(Payload(kept, payload.rows, payload.form)).tolist() == expected),
-        "numpy": (bodies.data, lambda kept: kept.tobytes() == was),
-        "row": (bodies.data[3:7], lambda kept: kept.tobytes() == was[3:7]),
-        "column": (bodies.column(), lambda kept: kept.to_pylist() == expected),
-        "cut": (select_rows(payload, last), lambda kept: decode(kept).tolist() == expected[-1:]),
+    ways: dict[str, Look] = {
+        "payload": look(payload, lambda kept: decode(kept).tolist() == expected),
+        "view": look(payload.data, lambda kept: decode(Payload(kept, payload.rows, payload.form)).tolist() == expected),
+        "numpy": look(bodies.data, lambda kept: kept.tobytes() == was),
+        "row": look(bodies.data[3:7], lambda kept: kept.tobytes() == was[3:7]),
+        "column": look(bodies.column(), lambda kept: kept.to_pylist() == expected),
+        "cut": look(select_rows(payload, last), lambda kept: decode(kept).tolist() == expected[-1:]),
     }
     if payload.form & COLUMNS:
         types = numbered(payload.rows)["type"]
-        ways["type"] = (wire_column(payload, "type"), lambda kept: kept.equals(types))
+        ways["type"] = look(wire_column(payload, "type"), lambda kept: kept is not None and bool(kept.equals(types)))
     return ways[chance.choice(sorted(ways))]
 
 
@@ -72,11 +82,11 @@ def receive(seed: int, faults: list[str]) -> None:
             del payload, frame
         chance.shuffle(kept)
         while len(kept) > 20:
-            one, is_unchanged = kept.pop()
-            if not is_unchanged(one):
+            is_unchanged = kept.pop()
+            if not is_unchanged():
                 faults.append("memory was used again while it was looked at")
         at += size
-    if number != len(sent) or not all(is_unchanged(one) for one, is_unchanged in kept):
+    if number != len(sent) or not all(is_unchanged() for is_unchanged in kept):
         faults.append("something is missing, or changed")
 
 
@@ -112,7 +122,7 @@ def test_memory_is_used_again_when_nobody_looks() -> None:
 @pytest.mark.parametrize(
     "look", [lambda view: view, lambda view: view[5:6], lambda view: np.frombuffer(view, np.uint8)]
 )
-def test_memory_is_not_used_again_while_somebody_looks(look: Any) -> None:
+def test_memory_is_not_used_again_while_somebody_looks(look: Callable[[memoryview], object]) -> None:
     view = receive_buffer(64 * 1024)
     where = address(view)
     kept = look(view)

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar, Unpack
 
+from broker.option_types import ConsumerValues
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.dispatch.correlation_index import Field, Key
 from mqlab.broker.core.durability.records import Record
@@ -32,6 +33,10 @@ from mqlab.wire.native.bodies import Payload, decode, encode
 from .payloads import bodies_of
 from .reference_recovery import Replayed
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+RecordKind = TypeVar("RecordKind", bound=Record)
+
 # The time at which a core begins here, in ms since 1970.
 NOW = 1_000_000
 
@@ -49,7 +54,7 @@ class Driven:
     Settings of the broker and of its policy are given side by side.
     """
 
-    def __init__(self, *, stored: bool = True, **settings: Any) -> None:
+    def __init__(self, *, stored: bool = True, **settings: object) -> None:
         self._settings = Settings.flat(data=Path("unused") if stored else None, **settings)
         self.core = new_core(self._settings)
         self.core.tick(NOW)
@@ -84,7 +89,7 @@ class Driven:
         return producer
 
     def consumer(
-        self, name: str, credit: int = 1000, session: CoreSession | None = None, **options: Any
+        self, name: str, credit: int = 1000, session: CoreSession | None = None, **options: Unpack[ConsumerValues]
     ) -> CoreConsumer:
         self._links += 1
         consumer = self.core.open_consumer(
@@ -162,7 +167,7 @@ class Driven:
         self.core.context.monotonic_us += later * 1000
         self.do(self.core.tick, self.core.context.now_ms + later)
 
-    def do(self, command: Any, *arguments: Any, **more: Any) -> Any:
+    def do(self, command: Callable[Arguments, Result], *arguments: Arguments.args, **more: Arguments.kwargs) -> Result:
         answer = command(*arguments, **more)
         self.take()
         return answer
@@ -234,6 +239,6 @@ class Driven:
     def memory(self) -> int:
         return self.core.context.memory
 
-    def said(self, kind: type[Record]) -> list[Any]:
+    def said(self, kind: type[RecordKind]) -> list[RecordKind]:
         """The records of one kind."""
         return [record for record in self.records if isinstance(record, kind)]

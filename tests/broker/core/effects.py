@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqlab.broker.core.effects import Answer, Append, BrowseEnded, Credit, Deliver, Opened
 from mqlab.broker.core.model.queue import Queue
-from mqlab.broker.core.model.sessions import CoreSession
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.wire.native.bodies import decode
 
 from .model_parts import DELIVERED, VISIBLE, ConsumerModel, Entry
@@ -58,11 +56,14 @@ def _settle(model: Model) -> None:
             model.owed[step.answer] += 1
 
 
-def _is_awaited(model: Model, answer: tuple[Any, ...]) -> bool:
+def _is_awaited(model: Model, answer: tuple[object, ...]) -> bool:
     of = answer[1]
     if isinstance(of, Model):
         return True
-    return model.of(of if isinstance(of, CoreSession) else of.session).open
+    if not isinstance(of, CoreSession):
+        assert isinstance(of, CoreProducer | CoreConsumer)
+        of = of.session
+    return model.of(of).open
 
 
 def _delivered(model: Model, effect: Deliver) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mqlab.broker.core.durability.records import Prepare
 from mqlab.broker.core.model.queue import Queue
@@ -85,7 +85,7 @@ class Step:
     appear: list[Entry]
     vanish: list[Entry] = field(default_factory=list)
     come_back: list[Entry] = field(default_factory=list)
-    answer: tuple[Any, ...] | None = None
+    answer: tuple[object, ...] | None = None
 
 
 @dataclass(eq=False)

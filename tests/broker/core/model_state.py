@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.checkpoint import all_spans
@@ -48,8 +47,8 @@ class World:
         self.prepared: dict[str, PreparedModel] = {}
         self.next_ids: dict[Queue, int] = {}
         # Answers the core owes by now, and those it gave.
-        self.owed: Counter[tuple[Any, ...]] = Counter()
-        self.given: Counter[tuple[Any, ...]] = Counter()
+        self.owed: Counter[tuple[object, ...]] = Counter()
+        self.given: Counter[tuple[object, ...]] = Counter()
         self.numbers = 0
         # The number of the command: what one command makes visible has no order but that of its producer.
         self.command = 1

@@ -1,13 +1,14 @@
 """A reference recovery made of dictionaries: it applies the records of a journal message by message."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remember, Remove
 from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.routing.duplicates import ids_of
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import Payload, decode
 
 
@@ -45,7 +46,7 @@ class Replayed:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self.names: dict[int, str] = {}
-        self.options: dict[int, dict[str, Any]] = {}
+        self.options: dict[int, JsonObject] = {}
         self.next_ids: dict[int, int] = {}
         # By queue and id.
         self.put: dict[tuple[int, int], Kept] = {}

@@ -1,7 +1,5 @@
 """Limits of a destination: bytes and messages; hold, refuse or drop the oldest; each episode on record."""
 
-from typing import Any
-
 import pytest
 
 from mqlab.broker.core.admin import describe, totals
@@ -29,9 +27,9 @@ def send_while_there_is_credit(driven: Driven, producer: CoreProducer, most: int
 
 
 @pytest.mark.parametrize("limits", [{"queue_limit": 1000}, {"message_limit": 10}])
-def test_hold_begins_at_the_limit(limits: dict[str, Any]) -> None:
+def test_hold_begins_at_the_limit(limits: dict[str, int]) -> None:
     for messages, full in ((9, False), (10, True), (11, True)):
-        driven = Driven(producer_window=100, **limits)
+        driven = Driven(stored=True, producer_window=100, **limits)
         producer = driven.producer("queue:q")
         for _ in range(messages):
             driven.send(producer, BODY)

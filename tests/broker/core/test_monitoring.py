@@ -1,12 +1,11 @@
 """Monitoring: what a look sees, and how often there is one."""
 
-from typing import Any
-
 import pytest
 
 from mqlab.broker.core import admin
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.monitoring import Mean, Rate
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import encode
 
 from .commands import Driven
@@ -19,8 +18,8 @@ def at(driven: Driven, now: int) -> None:
     driven.core.context.now_ms, driven.core.context.monotonic_us = now // 1000, now
 
 
-def seen(driven: Driven, name: str = "queue:q") -> dict[str, Any]:
-    found: dict[str, Any] = admin.describe(driven.core, name)["monitoring"]
+def seen(driven: Driven, name: str = "queue:q") -> JsonObject:
+    found: JsonObject = admin.describe(driven.core, name)["monitoring"]
     return found
 
 

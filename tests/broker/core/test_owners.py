@@ -1,10 +1,10 @@
 """A durable or shared subscription belongs to a user and a client id, and its full name has one meaning."""
 
 from itertools import product
-from typing import Any
 
 import pytest
 
+from broker.option_types import SubscriptionValues
 from mqlab.broker.core.durability.records import Declare
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.routing.subscriptions import full_name, stored_name
@@ -33,7 +33,7 @@ def test_a_client_without_an_id_cannot_name_the_subscription_of_a_client_that_ha
 def test_each_user_has_subscriptions_of_his_own() -> None:
     driven = Driven()
     ann, bob = (driven.session(client="app", user=name) for name in ("ann", "bob"))
-    kinds: tuple[dict[str, Any], ...] = ({"durable": "books"}, {"shared": "books"})
+    kinds: tuple[SubscriptionValues, ...] = ({"durable": "books"}, {"shared": "books"})
     queues = {
         driven.consumer("topic:t", session=session, **options).queue for session in (ann, bob) for options in kinds
     }

@@ -1,9 +1,8 @@
 """Durable and shared subscriptions, no-local, and how they end."""
 
-from typing import Any
-
 import pytest
 
+from broker.option_types import SubscriptionValues
 from mqlab.broker.core.durability.records import Declare, Forget, Put, Remove
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
@@ -116,18 +115,20 @@ def test_one_at_a_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("name", "other"),
     [
-        {"name": "topic:other"}, {"selector": "a = 2"}, {"selector": ""}, {"no_local": True}, {"name": "topic:#"},
+        ("topic:other", {}), ("topic:t", {"selector": "a = 2"}), ("topic:t", {"selector": ""}),
+        ("topic:t", {"no_local": True}), ("topic:#", {}),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("shared", [{}, {"shared": "d"}])
-def test_other_terms_replace_a_subscription_that_nobody_uses(other: dict[str, Any], shared: dict[str, Any]) -> None:
+def test_other_terms_replace_a_subscription_that_nobody_uses(
+    name: str, other: SubscriptionValues, shared: SubscriptionValues
+) -> None:
     driven = Driven()
     session = driven.session(client="me")
-    terms: dict[str, Any] = {"durable": "d", "selector": "a IS NULL", **shared}
-    name = str(other.get("name", "topic:t"))
-    changed = terms | {key: value for key, value in other.items() if key != "name"}
+    terms: SubscriptionValues = {"durable": "d", "selector": "a IS NULL", **shared}
+    changed: SubscriptionValues = {**terms, **other}
     consumer = driven.consumer("topic:t", session=session, **terms)
     # In use: refused, and nothing has changed.
     before = len(driven.records)
@@ -309,7 +310,7 @@ def test_no_local_in_a_transaction() -> None:
         ("topic:t", {"exclusive": True}), ("topic:t", {"durable": "a", "shared": "b"}),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_is_refused(name: str, options: dict[str, Any]) -> None:
+def test_what_does_not_go_together_is_refused(name: str, options: SubscriptionValues) -> None:
     driven = Driven()
     with pytest.raises(CommandError):
         driven.consumer(name, **options)

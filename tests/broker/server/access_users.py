@@ -2,10 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.security import passwords
@@ -14,6 +15,7 @@ from mqlab.broker.security.users import Users
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
+from mqlab.json_values import JsonObject
 from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
@@ -51,7 +53,7 @@ async def logged_in(address: Address, user: str, **said: object) -> Raw:
     return raw
 
 
-async def ask(raw: Raw, question: str, **arguments: object) -> dict[str, Any]:
+async def ask(raw: Raw, question: str, **arguments: object) -> JsonObject:
     raw.write(native.frame(Kind.ASK, {"ask": question, **arguments}, session=1, first=7))
     return (await raw.read_until(Kind.ANSWER)).json()
 
@@ -82,7 +84,7 @@ class World:
 
 
 @asynccontextmanager
-async def world(folder: Path, monkeypatch: Any) -> AsyncIterator[World]:
+async def world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(passwords, "COST", passwords.Cost(10, 8, 1))
     write_users(folder / "users")
     channel = ChannelSettings("B", f"unix:{folder / 'nowhere'}")
@@ -114,6 +116,6 @@ async def world(folder: Path, monkeypatch: Any) -> AsyncIterator[World]:
         yield World(broker, address, ann, temporary)
 
 
-async def until(condition: Any) -> None:
+async def until(condition: Callable[[], object]) -> None:
     while not condition():
         await asyncio.sleep(0.01)

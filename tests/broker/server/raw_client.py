@@ -2,10 +2,10 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import ParamSpec, Protocol, cast
 
 import uvloop
 
@@ -18,14 +18,21 @@ from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Frame, Kind
 
+
+class Closable(Protocol):
+    def close(self) -> Awaitable[object]: ...
+
+
 # What the running test has opened; closed when it ends, however it ends.
-opened: list[Any] = []
+opened: list[Closable] = []
+
+Arguments = ParamSpec("Arguments")
 
 
-def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def in_loop(test: Callable[Arguments, Coroutine[object, None, None]]) -> Callable[Arguments, None]:
     """A test that runs in uvloop, as broker and client do. A hang is a failure after 90 seconds."""
 
-    async def and_close(*arguments: Any, **fixtures: Any) -> None:
+    async def and_close(*arguments: Arguments.args, **fixtures: Arguments.kwargs) -> None:
         try:
             await asyncio.wait_for(test(*arguments, **fixtures), 240)
         finally:
@@ -34,7 +41,7 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
                     await opened.pop().close()
 
     @functools.wraps(test)
-    def run(*arguments: Any, **fixtures: Any) -> None:
+    def run(*arguments: Arguments.args, **fixtures: Arguments.kwargs) -> None:
         uvloop.run(and_close(*arguments, **fixtures))
 
     return run
@@ -47,12 +54,12 @@ async def client(address: Address) -> aio.Connection:
     return connection
 
 
-def local(**chosen: Any) -> Settings:
+def local(**chosen: object) -> Settings:
     """Settings of a broker on a free port."""
     return Settings.flat(listen=("tcp:127.0.0.1:0",), **chosen)
 
 
-def traced(folder: Path, on: bool = True) -> dict[str, Any]:
+def traced(folder: Path, on: bool = True) -> dict[str, object]:
     """Settings with which everything is observed that can be; or none."""
     if not on:
         return {}

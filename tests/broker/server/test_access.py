@@ -2,7 +2,7 @@
 
 import runpy
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -317,7 +317,7 @@ async def test_a_client_id_belongs_to_its_user(tmp_path: Path, monkeypatch: pyte
         assert await open_link(eve, Kind.OPEN_CONSUMER, "topic:shop.news", durable="books") == ""
         assert here.broker.core.destinations.find("subscription:read/app/books") is not None
         raw = await Raw.connect(here.address, greet=False)
-        hello: dict[str, Any] = {"version": native.VERSION, "user": "ann", "password": "the same for all"}
+        hello: dict[str, object] = {"version": native.VERSION, "user": "ann", "password": "the same for all"}
         raw.write(native.frame(Kind.HELLO, hello | {"client_id": "app"}))
         assert "connected already" in await raw.is_ended()
 

@@ -6,7 +6,6 @@ import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -23,9 +22,11 @@ from .access_users import until
 from .raw_client import Raw, in_loop, local
 
 
-def with_tls(folder: Path, **validity: Any) -> tuple[Settings, ssl.SSLContext]:
+def with_tls(
+    folder: Path, not_before: datetime | None = None, not_after: datetime | None = None
+) -> tuple[Settings, ssl.SSLContext]:
     authority = trustme.CA()
-    issued = authority.issue_cert("127.0.0.1", **validity)
+    issued = authority.issue_cert("127.0.0.1", not_before=not_before, not_after=not_after)
     issued.private_key_pem.write_to_path(str(folder / "key"))
     certificate = folder / "certificate"
     certificate.write_bytes(b"".join(one.bytes() for one in issued.cert_chain_pems))
@@ -146,7 +147,7 @@ class Short(socket.socket):
     lacks = 0
     lacked = 0
 
-    def accept(self) -> tuple[socket.socket, Any]:
+    def accept(self) -> tuple[socket.socket, object]:
         if Short.lacks:
             Short.lacks -= 1
             Short.lacked += 1

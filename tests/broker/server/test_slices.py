@@ -1,13 +1,14 @@
 """No client keeps the loop for long: what it asks for waits for its turn, and what it does not read is not piled up."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from mqlab.broker import limits
+from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.server.native.admin_requests import AdminRequestHandler
 from mqlab.broker.server.startup import running
+from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
@@ -44,12 +45,14 @@ async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
 async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn of the loop has time for one of its questions: the other client's is answered before the rest."""
     monkeypatch.setattr(limits, "TURN_NS", -1)
-    order: list[Any] = []
+    order: list[object] = []
     answer = AdminRequestHandler.handle
 
-    def noted(handler: AdminRequestHandler, *request: Any) -> Any:
+    def noted(
+        handler: AdminRequestHandler, fields: JsonObject, number: int, session: CoreSession | None
+    ) -> JsonObject | None:
         order.append(handler._connection)
-        return answer(handler, *request)
+        return answer(handler, fields, number, session)
 
     monkeypatch.setattr(AdminRequestHandler, "handle", noted)
     async with running(local()) as (broker, (address,)):

@@ -6,13 +6,13 @@ The time on the wall would be that of the machine, and of whatever else runs on 
 import asyncio
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from broker.core.payloads import single
+from mqlab.broker.core.broker import Core
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.scheduler import Scheduler
@@ -44,10 +44,10 @@ class Turns:
     def __init__(self) -> None:
         self.longest: dict[str, float] = {}
 
-    def around(self, owner: type, name: str) -> Callable[..., Any]:
+    def around(self, owner: type, name: str) -> Callable[..., object]:
         entry, label = getattr(owner, name), f"{owner.__name__}.{name}"
 
-        def timed(*arguments: Any) -> Any:
+        def timed(*arguments: object) -> object:
             began = time.thread_time_ns()
             try:
                 return entry(*arguments)
@@ -70,7 +70,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
 
 
 @contextmanager
-def _filling(broker: Broker) -> Iterator[Any]:
+def _filling(broker: Broker) -> Iterator[Core]:
     """What is done to the core here has no effects for anybody."""
     broker.update_clock()
     yield broker.core
@@ -92,7 +92,7 @@ async def _opened(address: Address, *sessions: bool) -> Raw:
     return raw
 
 
-def _consumers(count: int, name: str, room: int, **wish: Any) -> bytes:
+def _consumers(count: int, name: str, room: int, **wish: object) -> bytes:
     about = {"destination": name, **wish}
     return b"".join(
         native.frame(Kind.OPEN_CONSUMER, about, session=1, link=n, amount=room) for n in range(1, count + 1)
@@ -207,7 +207,9 @@ HOSTILE = (_list, _browse, _select, _consume_and_leave, _receive, _purge, _subsc
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda one: one.__name__.strip("_"))
 @in_loop
-async def test_no_turn_of_the_loop_is_long(hostile: Callable[[Broker, Address], Any], turns: Turns) -> None:
+async def test_no_turn_of_the_loop_is_long(
+    hostile: Callable[[Broker, Address], Awaitable[object]], turns: Turns
+) -> None:
     settings = local(queue_limit=1 << 30, memory_limit=1 << 31, producer_window=1 << 29)
     tries = []
     for _ in range(TRIES):

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
-from proton import Collector, Connection, Event, Transport
+from proton import Collector, Connection, Event, Link, Transport
 
 # Told of each link that a client opens.
-OnLink = Callable[[Any], None]
+OnLink = Callable[[Link], None]
 
 
 @asynccontextmanager
@@ -35,12 +34,16 @@ async def fake_broker(on_link: OnLink) -> AsyncIterator[str]:
         yield "tcp:{}:{}".format(*server.sockets[0].getsockname())
 
 
-def _answer(event: Any, on_link: OnLink) -> None:
+def _answer(event: Event, on_link: OnLink) -> None:
     if event.type == Event.CONNECTION_REMOTE_OPEN:
+        assert event.connection is not None
         event.connection.open()
     elif event.type == Event.SESSION_REMOTE_OPEN:
+        assert event.session is not None
         event.session.open()
     elif event.type == Event.LINK_REMOTE_OPEN:
+        assert event.link is not None
         on_link(event.link)
     elif event.type == Event.CONNECTION_REMOTE_CLOSE:
+        assert event.connection is not None
         event.connection.close()

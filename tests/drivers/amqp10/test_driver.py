@@ -1,6 +1,5 @@
 import asyncio
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
 
 import pytest
 import uvloop
@@ -12,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proton import Message
+from proton import Link, Message
 
 from drivers.amqp10.fake_broker import OnLink, fake_broker
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
@@ -90,7 +89,7 @@ def test_a_peer_that_speaks_something_else(says: bytes, match: str) -> None:
         writer.write(says)
         writer.close()
 
-    async def played() -> Any:
+    async def played() -> None:
         async with served(serve) as address:
             await DRIVERS["amqp10"](address).connect()
 
@@ -108,18 +107,20 @@ def test_a_flavour_that_is_none_is_refused() -> None:
         uvloop.run(DRIVERS["amqp10"]("tcp:127.0.0.1:1", {"flavour": "vanilla"}).connect())
 
 
-def _never(link: Any) -> None:
+def _never(link: Link) -> None:
     """It opens the link, and that is all."""
-    link.source.address, link.target.address = link.remote_source.address, link.remote_target.address
+    # type: ignore: Proton's setters take None too.
+    link.source.address = link.remote_source.address  # type: ignore[assignment]
+    link.target.address = link.remote_target.address  # type: ignore[assignment]
     link.open()
 
 
-def _soon_closed(link: Any) -> None:
+def _soon_closed(link: Link) -> None:
     _never(link)
     link.close()
 
 
-def _soon_left(link: Any) -> None:
+def _soon_left(link: Link) -> None:
     _never(link)
     link.detach()
 

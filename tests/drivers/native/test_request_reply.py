@@ -2,9 +2,9 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import uvloop
 
@@ -124,7 +124,7 @@ def test_a_selector_sees_the_properties(tmp_path: Path, rows: int) -> None:
         sender = await connection.sender("queue:q", persistent=False, transacted=False)
         for producer in (3, 4):
             numbers = np.full(rows, producer, dtype=np.int32)
-            properties: dict[str, Any] = {"seq": np.arange(rows) + 2**40, "producer": numbers}
+            properties: dict[str, npt.NDArray[np.integer]] = {"seq": np.arange(rows) + 2**40, "producer": numbers}
             await sender.send(bodies(*[producer] * rows), wait=False, properties=properties)
         chosen = await connection.receiver("queue:q", ReceiverOptions(100, selector=f"producer = 4 AND seq >= {2**40}"))
         arrival = await chosen.receive()

@@ -1,14 +1,11 @@
 """Each class of the audit, the status of a run, and faults put in on purpose."""
 
-from typing import Any
-
 import pytest
 
 from mqlab.pipeline.schema import DELIVERY_CLASSES
 from pipeline.cases import CASES, INJECTED
 from pipeline.synthetic_runs import Run
-
-Tables = dict[str, list[dict[str, Any]]]
+from table_rows import Row, Tables
 
 # What differs from nothing at all: sent, expected and the classes.
 EXPECTED: dict[str, tuple[str, dict[str, int]]] = {
@@ -59,7 +56,7 @@ for _n in INJECTED:
     EXPECTED[f"{_n} reordered"] = ("failed", _all | {"out_of_order": _n})
 
 
-def audit(tables: Tables, name: str) -> dict[str, Any]:
+def audit(tables: Tables, name: str) -> Row:
     (row,) = [row for row in tables["audits"] if row["run"] == CASES[name].number]
     return row
 

@@ -1,10 +1,8 @@
 """What was traced, of operations whose durations are known beforehand."""
 
-from typing import Any
-
 import pytest
 
-Tables = dict[str, list[dict[str, Any]]]
+from table_rows import Tables
 
 
 def test_operations_of_the_valid_runs_by_kind_of_application(tables: Tables) -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from mqlab.study.metric import PERCENTILES
 from pipeline.cases import CASES, RESPONSES
-from pipeline.test_figures import Tables, figures
+from pipeline.test_figures import figures
+from table_rows import Tables
 
 
 def test_rate_bytes_and_responses(tables: Tables) -> None:

@@ -2,14 +2,22 @@
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from typing import Protocol, TypeVar
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mqlab.report.claims.interval import Interval, greatest, least, less
+
+Number = TypeVar("Number", Interval, float)
+
+
+class Operation(Protocol):
+    """The function of an operator."""
+
+    def __call__(self, left: Number, right: Number, /) -> Number: ...
+
 
 finite = st.floats(-1e12, 1e12, allow_nan=False)
 
@@ -32,7 +40,7 @@ def contains(interval: Interval, value: float) -> bool:
 @pytest.mark.parametrize("operation", [operator.add, operator.sub, operator.mul, operator.truediv])
 @given(left=known(), right=known())
 def test_result_contains_the_result_of_values_inside(
-    operation: Callable[..., Any], left: tuple[Interval, float], right: tuple[Interval, float]
+    operation: Operation, left: tuple[Interval, float], right: tuple[Interval, float]
 ) -> None:
     if operation is operator.truediv:
         assume(right[0].value != 0 and right[1] != 0)

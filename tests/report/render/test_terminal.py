@@ -1,7 +1,6 @@
 """The summary in a terminal, in a pipe, and without colours."""
 
 import io
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -12,9 +11,10 @@ from report.conftest import Write
 from report.synthetic_runs import SyntheticRuns
 
 
-def summary(folder: RunFolder, **settings: Any) -> str:
+def summary(folder: RunFolder, *, coloured: bool = False) -> str:
     out = io.StringIO()
-    print_summary(folder, Console(file=out, **settings))
+    terminal = Console(file=out, force_terminal=True, color_system="standard", width=120)
+    print_summary(folder, terminal if coloured else Console(file=out))
     return out.getvalue()
 
 
@@ -43,9 +43,9 @@ def test_a_pipe_gets_plain_text_that_is_not_cut(whole_run: RunFolder) -> None:
 
 
 def test_no_color_is_obeyed(whole_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    coloured = summary(whole_run, force_terminal=True, color_system="standard", width=120)
+    coloured = summary(whole_run, coloured=True)
     monkeypatch.setenv("NO_COLOR", "1")
-    plain = summary(whole_run, force_terminal=True, color_system="standard", width=120)
+    plain = summary(whole_run, coloured=True)
     assert "\x1b[32m" in coloured
     assert not [code for code in ("\x1b[3", "\x1b[9", ";3") if code in plain]
 

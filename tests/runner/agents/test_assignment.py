@@ -1,12 +1,11 @@
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.runner.agents.assignment import Assignment, Role, assign_roles, roles_of
-from runner.points import point
+from runner.points import PointChanges, point
 
 sizes = st.integers(1, 40)
 
@@ -70,7 +69,7 @@ def test_an_assignment_survives_the_way_to_its_agent(run: int, agent: int, recor
     ("stomp", {"rate": 10.0}, False), ("stomp", {"transaction": 5}, False),
 ])  # fmt: skip
 def test_who_waits_for_nothing_is_not_far_ahead_if_that_can_be_known(
-    driver: str, changes: dict[str, Any], bounded: bool
+    driver: str, changes: PointChanges, bounded: bool
 ) -> None:
     assert Assignment(1, 1, point(**changes), driver, "", (), None).is_bounded is bounded
 

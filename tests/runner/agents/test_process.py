@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import pytest
 import uvloop
@@ -24,6 +24,7 @@ from mqlab.drivers import (
 )
 from mqlab.drivers.api import Matrix, Properties
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment, roles_of
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.agents.process import Agent
@@ -147,15 +148,15 @@ def folder(tmp_path: Path) -> RunFolder:
     return RunFolder.create(tmp_path, "test")
 
 
-def prepared(folder: RunFolder | None, chosen: Point) -> dict[str, Any]:
+def prepared(folder: RunFolder | None, chosen: Point) -> JsonObject:
     path = None if folder is None else str(folder.path)
     return Assignment(1, 1, chosen, "fake", "somewhere", tuple(roles_of(chosen)), path).to_json()
 
 
-def played(folder: RunFolder | None, chosen: Point, *, finish_after: float | None = None) -> list[dict[str, Any]]:
+def played(folder: RunFolder | None, chosen: Point, *, finish_after: float | None = None) -> list[JsonObject]:
     """The answers to prepare, start, report_progress and finish; `finish_after`: start is cut short, as by Ctrl-C."""
 
-    async def main() -> list[dict[str, Any]]:
+    async def main() -> list[JsonObject]:
         agent = Agent()
         answers = [await agent.execute({"command": "prepare", "assignment": prepared(folder, chosen)})]
         if "error" not in answers[0]:
@@ -212,7 +213,7 @@ def test_without_a_folder_nothing_is_recorded_and_the_counts_are_the_same(fake: 
 
 @pytest.mark.parametrize(("connections", "number"), [("each", 5), ("shared", 1)])
 def test_consumers_are_there_before_any_producer(
-    fake: FakeSystem, folder: RunFolder, connections: str, number: int
+    fake: FakeSystem, folder: RunFolder, connections: Literal["each", "shared"], number: int
 ) -> None:
     played(folder, point(batch=4, measure=0.01, producers=2, consumers=3, connections=connections))
     assert fake.calls.count("connect") == fake.calls.count("close") == number
@@ -308,7 +309,7 @@ class TestCutShort:
 
 @pytest.mark.parametrize(("send", "most"), [("free", 2), ("confirmed", 10)])
 def test_a_driver_gets_no_more_at_once_than_does_it_good_unless_each_batch_is_waited_for(
-    fake: FakeSystem, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, send: str, most: int
+    fake: FakeSystem, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, send: Literal["free", "confirmed"], most: int
 ) -> None:
     assert fake.calls == []
     monkeypatch.setattr(FakeDriver, "max_send_bytes", 2 * 12)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from simulation.books import Fault
 
@@ -11,7 +9,7 @@ from .books import Books
 from .site import Site
 
 
-def at_rest(site: Site) -> dict[str, Any]:
+def at_rest(site: Site) -> dict[str, object]:
     """What is still to be done there; nothing, if all has arrived and was received."""
     broker = site.broker
     if broker is None:
@@ -20,7 +18,7 @@ def at_rest(site: Site) -> dict[str, Any]:
     queues = broker.core.destinations.queues
     # The token of a channel stays, and nobody reads the records of the trace.
     staying = (f"channel.{status['to']}", TRACE_QUEUE.removeprefix("queue:"))
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         name: queue.messages for name, queue in queues.items() if queue.messages and name not in staying
     }
     if status["state"] != "running":

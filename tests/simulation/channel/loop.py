@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVarTuple
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from simulation.files import Crashed, SimulatedFiles
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LAST_TURNS = 1000
 
 Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 
 
 class Loop(asyncio.AbstractEventLoop):
@@ -37,7 +38,7 @@ class Loop(asyncio.AbstractEventLoop):
         self._on_crash = on_crash
         self._crashed = False
         self._ready: deque[asyncio.Handle] = deque()
-        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._tasks: dict[asyncio.Task[object], None] = {}
         timeline.loops.append(self)
 
     @property
@@ -104,13 +105,13 @@ class Loop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None: ...
 
-    def create_future(self) -> asyncio.Future[Any]:
+    def create_future(self) -> asyncio.Future[object]:
         return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override] # typeshed wants to know the result's type
-        self, coro: Coroutine[Any, Any, Any], **options: Any
-    ) -> asyncio.Task[Any]:
-        task = asyncio.Task(coro, loop=self, **options)
+        self, coro: Coroutine[object, None, Result], *, name: str | None = None, context: Context | None = None
+    ) -> asyncio.Task[Result]:
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
@@ -118,7 +119,7 @@ class Loop(asyncio.AbstractEventLoop):
     def get_debug(self) -> bool:
         return False
 
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
+    def call_exception_handler(self, context: dict[str, object]) -> None:
         error = context.get("exception")
         if isinstance(error, Crashed):
             self._crashed = True

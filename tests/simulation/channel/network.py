@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mqlab.wire.native.bodies import Buffer
 
@@ -96,7 +96,7 @@ class End(asyncio.Transport):
         self._reading = True
         self.loop.call_soon(self._read)
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - there is no socket to tell of
+    def get_extra_info(self, name: str, default: object = None) -> object:  # noqa: ARG002 - there is no socket to tell of
         return default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

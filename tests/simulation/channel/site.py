@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from broker.store.disk import Disk, write_image
 from mqlab.broker.server.broker import Broker
@@ -146,20 +146,23 @@ async def _restart(one: SenderChannel, seconds: float) -> None:
     one.start()
 
 
-class InOrder(set[Any]):
+Item = TypeVar("Item")
+
+
+class InOrder(set[Item]):
     """What was added first comes first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._since: dict[Any, None] = {}
+        self._since: dict[Item, None] = {}
 
-    def add(self, one: Any) -> None:
+    def add(self, one: Item) -> None:
         super().add(one)
         self._since[one] = None
 
-    def discard(self, one: Any) -> None:
+    def discard(self, one: Item) -> None:  # type: ignore[override] # typeshed takes any object
         super().discard(one)
         self._since.pop(one, None)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         return iter([*self._since])

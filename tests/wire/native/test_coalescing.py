@@ -1,6 +1,6 @@
 """Coalesced single messages: which can be, and that the batch holds the same messages in order."""
 
-from typing import Any
+from typing import TypedDict, Unpack
 
 import pyarrow as pa
 import pytest
@@ -72,10 +72,19 @@ def _told(payload: Payload) -> tuple[dict[str, object], bytes]:
     return single.values, bytes(single.body)
 
 
-def _frame(number: int, **other: Any) -> Frame:
+class FrameFields(TypedDict, total=False):
+    kind: int
+    flags: int
+    session: int
+    link: int
+    first: int
+    amount: int
+    payload: bytes | bytearray | memoryview
+
+
+def _frame(number: int, **other: Unpack[FrameFields]) -> Frame:
     """The send of a single message, all alike but for their numbers and what is said otherwise."""
-    about = {"kind": Kind.SEND, "flags": Flag.SINGLE, "session": 1, "link": 1, "amount": 1, "payload": b"body"}
-    return Frame(**{**about, "first": number, **other})
+    return Frame(Kind.SEND, Flag.SINGLE, session=1, link=1, first=number, amount=1, payload=b"body")._replace(**other)
 
 
 def _sizes(frames: list[Frame]) -> list[int]:
@@ -101,7 +110,7 @@ def test_sends_that_follow_one_another_are_a_run() -> None:
         {"flags": Flag.SINGLE | Flag.COLUMNS},
     ],
 )  # fmt: skip
-def test_what_is_not_alike_stands_by_itself(other: dict[str, Any]) -> None:
+def test_what_is_not_alike_stands_by_itself(other: FrameFields) -> None:
     frames = [_frame(number) for number in range(9)]
     frames[4] = frames[4]._replace(**other)
     assert _sizes(frames) == [4, 1, 4]

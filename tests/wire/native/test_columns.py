@@ -2,7 +2,7 @@
 
 import math
 import struct
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, MalformedPayloadError, Payload, decode, select_rows, validate
+from mqlab.wire.native.bodies import (
+    COLUMNS,
+    SINGLE,
+    Buffer,
+    MalformedPayloadError,
+    Payload,
+    decode,
+    select_rows,
+    validate,
+)
 from mqlab.wire.native.columns import (
     HEADERS,
     Value,
@@ -23,7 +32,8 @@ from mqlab.wire.native.columns import (
     has_column,
     is_property_name,
 )
-from wire.message_tables import ARROW, EVERY_TYPE, Row, Table, rows_of, tables
+from table_rows import Row
+from wire.message_tables import ARROW, EVERY_TYPE, Table, rows_of, tables
 
 
 def read(payload: Payload) -> list[Row]:
@@ -56,7 +66,7 @@ def test_a_single_message_comes_back(table: Table) -> None:
 
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview])
-def test_the_bytes_may_lie_in_any_buffer(make: Any) -> None:
+def test_the_bytes_may_lie_in_any_buffer(make: Callable[[Buffer], Buffer]) -> None:
     for payload, rows in ((EVERY_TYPE.payload(), EVERY_TYPE.rows), (EVERY_TYPE.single(2), EVERY_TYPE.rows[2:])):
         assert read(Payload(make(payload.data), payload.rows, payload.form)) == rows
 
@@ -67,7 +77,7 @@ def test_a_single_message_and_a_batch_have_the_same_types() -> None:
     assert single.equals(batch.slice(2, 1))
 
 
-LIMITS: dict[str, list[Any]] = {
+LIMITS: dict[str, list[object]] = {
     "?": [False, True],
     "b": [-(2**7), 2**7 - 1],
     "h": [-(2**15), 2**15 - 1],

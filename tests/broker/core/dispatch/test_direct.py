@@ -1,7 +1,6 @@
 """The short way of a single message to who waits for it: nobody can tell it from the long one."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,10 +8,13 @@ from hypothesis import strategies as st
 
 from broker.core.commands import NOW, Driven
 from broker.core.payloads import single
-from mqlab.broker.core.dispatch.direct import SingleSends
+from mqlab.broker.core.dispatch.direct import DecodedHeaders, SingleSends
 from mqlab.broker.core.durability.records import Put, Remove
+from mqlab.broker.core.effects import Confirm
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
+from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.columns import Value
 
 
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
@@ -20,8 +22,10 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     noted: list[bool] = []
     real = SingleSends.deliver
 
-    def noting(*arguments: Any) -> bool:
-        noted.append(real(*arguments))
+    def noting(
+        sends: SingleSends, producer: CoreProducer, payload: Payload, confirm: Confirm | None, headers: DecodedHeaders
+    ) -> bool:
+        noted.append(real(sends, producer, payload, confirm, headers))
         return noted[-1]
 
     monkeypatch.setattr(SingleSends, "deliver", noting)
@@ -61,7 +65,7 @@ def test_who_waits_for_its_id_gets_it_whatever_stands_in_line(monkeypatch: pytes
     "headers",
     [{"priority": 7}, {"expiration": NOW + 99}, {"deliver_at": NOW + 9}, {"group": "g"}, {"duplicate_id": "d"}],
 )
-def test_what_must_be_looked_at_goes_the_long_way(headers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_must_be_looked_at_goes_the_long_way(headers: dict[str, Value], monkeypatch: pytest.MonkeyPatch) -> None:
     driven = Driven(stored=False)
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
     short = ways(monkeypatch)
@@ -84,6 +88,8 @@ def test_it_does_not_overtake_what_its_producer_sent_before(monkeypatch: pytest.
     assert (short[1:], driven.got(consumer)[2:], driven.confirmed) == ([True], [b"3"], [(producer, 3)])
 
 
+# What is done, the id or the consumer that it is done to, and the header that a message has.
+Action = tuple[str, str | int, str]
 STEPS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from(["", "a", "b"]), st.sampled_from(["", "priority", "group"])),
     st.tuples(st.sampled_from(["room", "receive", "done", "cancel", "lose"]), st.integers(0, 2), st.just("")),
@@ -93,12 +99,12 @@ STEPS = st.one_of(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(STEPS, max_size=40), st.sampled_from(["", "colour = 'red'"]), st.booleans())
-def test_both_ways_do_the_same(steps: list[tuple[str, Any, str]], selector: str, persistent: bool) -> None:
+def test_both_ways_do_the_same(steps: list[Action], selector: str, persistent: bool) -> None:
     short, long = (_after(steps, selector, persistent, handing) for handing in (True, False))
     assert short == long
 
 
-def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, handing: bool) -> list[object]:
+def _after(steps: list[Action], selector: str, persistent: bool, handing: bool) -> list[object]:
     """What everybody got, with and without the short way, and what the queue and the journal know of it."""
     with pytest.MonkeyPatch.context() as patch:
         if not handing:
@@ -126,12 +132,12 @@ def _after(steps: list[tuple[str, Any, str]], selector: str, persistent: bool, h
 
 
 def _take(
-    driven: Driven, consumers: list[CoreConsumer], producer: CoreProducer, number: int, step: tuple[str, Any, str],
+    driven: Driven, consumers: list[CoreConsumer], producer: CoreProducer, number: int, step: Action,
     persistent: bool,
 ) -> None:  # fmt: skip
     what, which, special = step
     if what == "send":
-        headers: dict[str, Any] = {"correlation_id": which} if which else {}
+        headers: dict[str, Value] = {"correlation_id": which} if which else {}
         headers |= {"priority": 7} if special == "priority" else {"group": "g"} if special == "group" else {}
         message = single(b"%d" % number, **headers, colour="red" if number % 2 else "blue")
         driven.put(producer, message, persistent=persistent, confirm=bool(number % 3), seq=number + 1)
@@ -139,6 +145,7 @@ def _take(
     if what == "sync":
         driven.sync()
         return
+    assert isinstance(which, int)
     consumer = consumers[which]
     if what == "room":
         driven.acknowledge(consumer, 0, 1)

@@ -1,7 +1,6 @@
 """Save extent: what a queue holds beyond a set size waits on disk, persistent or not, and comes back in order."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,8 +24,8 @@ def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paging, "_PAGE_BYTES", 4 * KIB)
 
 
-def driven_with_disk(extent: int = 8 * KIB, **settings: Any) -> tuple[Driven, Disk]:
-    driven = Driven(save_extent=extent, queue_limit=1 << 30, **settings)
+def driven_with_disk(extent: int = 8 * KIB, **settings: object) -> tuple[Driven, Disk]:
+    driven = Driven(stored=True, save_extent=extent, queue_limit=1 << 30, **settings)
     return driven, Disk(driven)
 
 

@@ -1,7 +1,5 @@
 """A core as the journal left it: nothing is appended while the journal has not begun."""
 
-from typing import Any
-
 from broker.core.commands import NOW, Driven
 from broker.core.payloads import single
 from broker.core.reference_recovery import Replayed
@@ -11,9 +9,9 @@ from mqlab.broker.core.effects import Append
 from mqlab.broker.settings import Settings
 
 
-def left_behind(**settings: Any) -> tuple[Replayed, Settings]:
+def left_behind(**settings: object) -> tuple[Replayed, Settings]:
     """A message that expires at NOW + 10, and one that does not."""
-    driven = Driven(**settings)
+    driven = Driven(stored=True, **settings)
     producer = driven.producer("queue:q")
     driven.put(producer, single(b"short", expiration=NOW + 10), persistent=True)
     driven.put(producer, single(b"long"), persistent=True)

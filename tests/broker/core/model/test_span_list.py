@@ -1,7 +1,5 @@
 """The span_list of a queue: always in the order of ids, whatever leaves and comes back."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,7 +93,7 @@ def test_many_that_come_back_take_a_few_steps_each(monkeypatch: pytest.MonkeyPat
     steps = 0
     last_id = vars(Span)["last_id"].fget
 
-    def counted(one: Span) -> Any:
+    def counted(one: Span) -> object:
         nonlocal steps
         steps += 1
         return last_id(one)

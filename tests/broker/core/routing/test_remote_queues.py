@@ -1,7 +1,5 @@
 """Queues of other brokers: how they are named, and what becomes of messages that wait for their channel."""
 
-from typing import Any
-
 import pytest
 
 from broker.core.commands import NOW, Driven
@@ -18,9 +16,9 @@ from mqlab.wire.native.columns import encode_single
 TO_B = ChannelSettings("B", "unix:nowhere")
 
 
-def linked(**settings: Any) -> Driven:
+def linked(**settings: object) -> Driven:
     """A broker A with a channel to B, and `orders` as a name for a queue there."""
-    return Driven(name="A", channels=(TO_B,), remotes=(("orders", "queue:orders@B"),), **settings)
+    return Driven(stored=True, name="A", channels=(TO_B,), remotes=(("orders", "queue:orders@B"),), **settings)
 
 
 def waiting(driven: Driven, broker: str = "B") -> list[tuple[str, bytes]]:

@@ -3,7 +3,6 @@
 import random
 import sqlite3
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +23,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def messages(seed: int) -> dict[str, list[Any]]:
+def messages(seed: int) -> dict[str, list[object]]:
     """A sixth of all values are missing; the others are few, so that equal ones meet."""
     chance = random.Random(seed)
     values: dict[str, Callable[[], object]] = {
@@ -40,12 +39,12 @@ def messages(seed: int) -> dict[str, list[Any]]:
     }
 
 
-def arrow(table: dict[str, list[Any]]) -> dict[str, pa.Array]:
+def arrow(table: dict[str, list[object]]) -> dict[str, pa.Array]:
     """Without the columns that no message has."""
     return {name: pa.array(table[name], kind) for name, kind in ARROW.items()}
 
 
-def sqlite(table: dict[str, list[Any]]) -> sqlite3.Connection:
+def sqlite(table: dict[str, list[object]]) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
     connection.execute("PRAGMA case_sensitive_like = ON")
     connection.execute(f"CREATE TABLE messages ({', '.join(f'{name} {_SQLITE[KINDS[name]]}' for name in table)})")
@@ -54,6 +53,6 @@ def sqlite(table: dict[str, list[Any]]) -> sqlite3.Connection:
     return connection
 
 
-def spark_table(session: SparkSession, table: dict[str, list[Any]]) -> DataFrame:
+def spark_table(session: SparkSession, table: dict[str, list[object]]) -> DataFrame:
     schema = ", ".join(f"{name} {_SPARK[KINDS[name]]}" for name in table)
     return session.createDataFrame([*zip(*table.values(), strict=True)], schema).coalesce(1).cache()

@@ -6,8 +6,8 @@ seconds, and all of them with MQLAB_TORTURE=1.
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ Outcomes = list[str]
 
 
 @pytest.fixture(scope="module")
-def messages() -> dict[str, list[Any]]:
+def messages() -> dict[str, list[object]]:
     return table.messages(SEED)
 
 
@@ -37,12 +37,12 @@ def said() -> list[Said]:
 
 
 @pytest.fixture(scope="module")
-def ours(said: list[Said], messages: dict[str, list[Any]]) -> Outcomes:
+def ours(said: list[Said], messages: dict[str, list[object]]) -> Outcomes:
     columns = table.arrow(messages)
     return [outcome(one.selector, **columns) for one in said]
 
 
-def letters(values: Any) -> str:
+def letters(values: Iterable[object]) -> str:
     return "".join("U" if value is None else "T" if value else "F" for value in values)
 
 
@@ -64,7 +64,7 @@ def test_the_expressions_are_worth_comparing(said: list[Said], ours: Outcomes) -
     assert len({one.selector for one in said}) > COUNT * 0.8
 
 
-def test_sqlite_agrees(said: list[Said], ours: Outcomes, messages: dict[str, list[Any]]) -> None:
+def test_sqlite_agrees(said: list[Said], ours: Outcomes, messages: dict[str, list[object]]) -> None:
     theirs: Outcomes = []
     with table.sqlite(messages) as connection:
         for first in range(0, COUNT, CHUNK):
@@ -75,7 +75,7 @@ def test_sqlite_agrees(said: list[Said], ours: Outcomes, messages: dict[str, lis
     check(said, ours, theirs)
 
 
-def test_spark_agrees(spark: SparkSession, said: list[Said], ours: Outcomes, messages: dict[str, list[Any]]) -> None:
+def test_spark_agrees(spark: SparkSession, said: list[Said], ours: Outcomes, messages: dict[str, list[object]]) -> None:
     session = spark.newSession()
     # Each expression sees sixty rows once: to compile it takes far longer than to interpret it.
     session.conf.set("spark.sql.codegen.wholeStage", "false")

@@ -1,11 +1,10 @@
 """Two-phase commit: what is prepared is neither here nor there, for as long as it takes, also over a restart."""
 
-from typing import Any
-
 import pytest
 
 from broker.core.commands import Driven
 from broker.core.payloads import batch, single
+from broker.option_types import SubscriptionValues
 from mqlab.broker import limits
 from mqlab.broker.core.admin import list_prepared
 from mqlab.broker.core.durability.records import Decide, Prepare, Remove
@@ -220,7 +219,7 @@ def test_ids_of_a_prepared_send_are_not_used_again() -> None:
 
 def test_rows_that_a_selector_left_out_stay_out_over_a_restart() -> None:
     driven = Driven()
-    me: dict[str, Any] = {"durable": "d", "selector": "n > 1"}
+    me: SubscriptionValues = {"durable": "d", "selector": "n > 1"}
     driven.consumer("topic:t", session=driven.session(client="me"), **me)
     session = driven.session(transacted=True)
     driven.put(driven.producer("topic:t", session), batch(*((b"%d" % n, {"n": n}) for n in range(4))), persistent=True)

@@ -2,17 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
+from broker.option_types import ChannelValues
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.client.consumer import Acknowledge
+from mqlab.json_values import JsonObject
 from mqlab.wire.address import Address
 
 PATIENCE = 240
@@ -84,12 +86,17 @@ class Pair:
     """`a` and `b` are settings of the two beside the usual ones; `channel` those of the channel."""
 
     def __init__(
-        self, folder: Path, a: dict[str, Any] | None = None, b: dict[str, Any] | None = None, **channel: Any
+        self,
+        folder: Path,
+        a: Mapping[str, object] | None = None,
+        b: Mapping[str, object] | None = None,
+        **channel: Unpack[ChannelValues],
     ) -> None:
         self.folder = folder
         gate, there = folder / "gate", folder / "B"
         self.gate = Gate(gate, there)
-        to_b = ChannelSettings("B", f"unix:{gate}", **{"retry": 1, **channel})
+        channel.setdefault("retry", 1)
+        to_b = ChannelSettings("B", f"unix:{gate}", **channel)
         self._settings = {
             "A": self._of("A", {"channels": (to_b,), "monitoring": "high", **(a or {})}), "B": self._of("B", b or {}),
         }  # fmt: skip
@@ -98,7 +105,7 @@ class Pair:
         self.addresses: dict[str, list[Address]] = {}
         self._clients: list[aio.Connection] = []
 
-    def _of(self, name: str, more: dict[str, Any]) -> Settings:
+    def _of(self, name: str, more: Mapping[str, object]) -> Settings:
         usual = {"name": name, "data": self.folder / f"data {name}", "listen": (f"unix:{self.folder / name}",)}
         return Settings.flat(**{**usual, **more})
 
@@ -110,8 +117,8 @@ class Pair:
     async def stop(self, name: str) -> None:
         await self._running.pop(name).aclose()
 
-    async def client(self, name: str, **login: Any) -> aio.Connection:
-        connection = await aio.connect(f"unix:{self.folder / name}", **login)
+    async def client(self, name: str, *, user: str = "", password: str = "", client_id: str = "") -> aio.Connection:
+        connection = await aio.connect(f"unix:{self.folder / name}", user=user, password=password, client_id=client_id)
         self._clients.append(connection)
         return connection
 
@@ -119,7 +126,7 @@ class Pair:
         return await (await self.client(name)).session(mode)
 
     @property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Of the channel to B."""
         (found,) = self.brokers["A"].channels.status()
         return found
@@ -134,7 +141,7 @@ class Pair:
         queue = self.brokers["B"].core.destinations.queues.get(name)
         return 0 if queue is None else queue.messages
 
-    async def becomes(self, state: str) -> dict[str, Any]:
+    async def becomes(self, state: str) -> JsonObject:
         await until(lambda: self.status["state"] == state)
         return self.status
 

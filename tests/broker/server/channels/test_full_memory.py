@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ BODY = 2000
 MESSAGES = 300
 
 
-def both_ways(folder: Path, batch: int = 1000, **settings: Any) -> Pair:
+def both_ways(folder: Path, batch: int = 1000, **settings: object) -> Pair:
     """Channels from A to B and back, little memory and small windows; everything else as it is by default."""
     back = ChannelSettings("A", f"unix:{folder / 'A'}", retry=1, batch=batch)
     little = {"memory_limit": MEMORY, "producer_window": 10_000, **settings}
@@ -71,7 +70,7 @@ async def emptied(pair: Pair, tasks: list["asyncio.Task[None]"]) -> None:
 @pytest.mark.parametrize(("kept", "persistent"), [(True, True), (True, False), (False, False)])
 @in_loop
 async def test_both_are_emptied_when_somebody_receives(tmp_path: Path, kept: bool, persistent: bool) -> None:
-    settings: dict[str, Any] = {} if kept else {"data": None}
+    settings: dict[str, object] = {} if kept else {"data": None}
     async with both_ways(tmp_path, batch=5, **settings) as pair:
         await emptied(pair, await filled(pair, persistent=persistent))
 

@@ -2,10 +2,10 @@
 
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from broker.option_types import ChannelValues
 from broker.server.raw_client import in_loop
 from mqlab.broker import limits
 from mqlab.broker.policy import Policies, PolicyRule
@@ -126,7 +126,7 @@ def users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @in_loop
 async def test_rights_over_there_are_those_of_the_local_name(users: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{PASSWORD}\n")
-    login: dict[str, Any] = {"user": "channel", "password_file": tmp_path / "secret"}
+    login: ChannelValues = {"user": "channel", "password_file": tmp_path / "secret"}
     async with Pair(tmp_path, b={"users": users}, **login) as pair:
         session = await pair.session("A")
         await send(session, "queue:closed@B", b"1")
@@ -156,7 +156,7 @@ async def test_a_wrong_password_is_told_and_tried_again(
     users: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "secret").write_text("not the one\n")
-    login: dict[str, Any] = {"user": "channel", "password_file": tmp_path / "secret"}
+    login: ChannelValues = {"user": "channel", "password_file": tmp_path / "secret"}
     async with Pair(tmp_path, b={"users": users}, **login) as pair:
         await until(lambda: "wrong user or password" in pair.status["reason"])
         await send(await pair.session("A"), "queue:open@B", b"1")

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 import trustme
@@ -265,7 +265,7 @@ async def test_work_that_fails_while_the_broker_does_not_answer_is_no_complaint_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel_module, "_PING_AFTER_S", 0.01)
-    complaints: list[dict[str, Any]] = []
+    complaints: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said))
     asked, failed = asyncio.Event(), asyncio.Event()
 

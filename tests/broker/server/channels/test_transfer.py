@@ -2,13 +2,12 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from broker.server.raw_client import in_loop
 from mqlab.broker.channel_settings import ChannelSettings
-from mqlab.client.headers import Int
+from mqlab.client.headers import Headers, Int
 from mqlab.wire.native.bodies import encode
 
 from .pair import PATIENCE, Pair, bodies, until
@@ -19,7 +18,7 @@ async def test_a_message_arrives_as_it_was_sent(tmp_path: Path) -> None:
     async with Pair(tmp_path, {"remotes": (("orders", "queue:orders@B"),)}) as pair:
         consumer = await (await pair.session("B")).consumer("queue:orders")
         producer = await (await pair.session("A")).producer("queue:orders", time_to_live=60_000)
-        headers: dict[str, Any] = {"correlation_id": "c", "reply_to": "queue:r", "type": "t", "group": "g"}
+        headers: Headers = {"correlation_id": "c", "reply_to": "queue:r", "type": "t", "group": "g"}
         headers["priority"] = 7
         for persistent in (True, False):
             await producer.send(b"body", persistent=persistent, properties={"n": Int(5), "s": "text"}, **headers)

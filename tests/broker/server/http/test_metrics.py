@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -66,7 +66,7 @@ def parsed(said: bytes) -> Reply:
 
 
 @asynccontextmanager
-async def served(**chosen: Any) -> AsyncIterator[Served]:
+async def served(**chosen: object) -> AsyncIterator[Served]:
     async with running(local(**chosen)) as (broker, (address,)):
         metrics = await start_metrics(broker, "127.0.0.1:0")
         try:

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import stomp
 from stomp.utils import Frame as StompPyFrame
@@ -33,6 +33,9 @@ CLASSES = {
 # What stomp.py raises when the broker has closed the socket, its own exceptions and those of what it stands on;
 # AttributeError where its other thread has let go of the socket meanwhile.
 _CLOSED = (stomp.exception.StompException, WebSocketException, OSError, AttributeError)
+
+
+Heard = TypeVar("Heard")
 
 
 class Process:
@@ -68,8 +71,8 @@ class Process:
 
 
 @contextmanager
-def broker(*options: object, **how: Any) -> Iterator[Process]:
-    process = Process(*options, **how)
+def broker(*options: object, listen: tuple[str, ...] = ("tcp:127.0.0.1:0",), port: int = 0) -> Iterator[Process]:
+    process = Process(*options, listen=listen, port=port)
     try:
         yield process
     finally:
@@ -117,7 +120,9 @@ class Client:
         headers: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         where = ("127.0.0.1", port)
-        more: dict[str, Any] = {} if heartbeats is None else {"heartbeats": heartbeats, "heart_beat_receive_scale": 3}
+        more: dict[str, object] = (
+            {} if heartbeats is None else {"heartbeats": heartbeats, "heart_beat_receive_scale": 3}
+        )
         self.c = CLASSES[version or self.usual]([where], auto_decode=text, reconnect_attempts_max=1, **more)
         if ca is not None:
             self.c.set_ssl([where], ca_certs=str(ca), ssl_version=ssl.PROTOCOL_TLS_CLIENT)
@@ -181,7 +186,7 @@ class Client:
         """Raises EOFError if the broker is gone instead."""
         assert self._next(self.heard.receipts) == expected
 
-    def _next(self, heard: "queue.Queue[Any]") -> Any:
+    def _next(self, heard: "queue.Queue[Heard]") -> Heard:
         deadline = time.monotonic() + SECONDS
         while True:
             try:
@@ -213,7 +218,7 @@ class Client:
     def nack(self, message: StompPyFrame, transaction: str | None = None) -> None:
         self._settle(self.c.nack, message, transaction)
 
-    def _settle(self, how: Any, message: StompPyFrame, transaction: str | None) -> None:
+    def _settle(self, how: Callable[..., None], message: StompPyFrame, transaction: str | None) -> None:
         headers, wanted = message.headers, self.wanted()
         if self.c.version == "1.1":
             how(headers["message-id"], headers["subscription"], transaction, wanted)

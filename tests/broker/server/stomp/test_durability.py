@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 import stomp
@@ -14,6 +13,7 @@ from mqlab.client import Int, aio, connect
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import Value
 from mqlab.wire.stomp.frames import StompFrame
+from table_rows import Row
 
 from .stomp_clients import Client, Process, Raw, broker, frame
 
@@ -181,13 +181,13 @@ def test_the_trace_sees_stomp_like_anything_else(traced: Process) -> None:
     assert {("connect", ""), ("put", "queue:q"), ("get", "queue:q"), ("acknowledge", "queue:q")} <= {*seen}
 
 
-async def _records(port: int) -> list[dict[str, Any]]:
+async def _records(port: int) -> list[Row]:
     connection = await aio.connect(f"tcp:127.0.0.1:{port}")
     try:
         table = await read_trace(connection)
     finally:
         await connection.close()
-    records: list[dict[str, Any]] = table.to_pylist()
+    records: list[Row] = table.to_pylist()
     return records
 
 

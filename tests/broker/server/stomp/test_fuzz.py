@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -30,10 +31,10 @@ class Socket(asyncio.Transport):
         self.written = b""
         self.open = True
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += bytes(data)
 
-    def writelines(self, list_of_data: Any) -> None:
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.written += b"".join(list_of_data)
 
     def can_write_eof(self) -> bool:
@@ -151,7 +152,7 @@ def talk(broker: Broker, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 @in_loop
-async def test_whatever_is_said(seed: int, tmp_path: Any) -> None:
+async def test_whatever_is_said(seed: int, tmp_path: Path) -> None:
     async with running(local(data=tmp_path / "data", **traced(tmp_path, seed % 2 == 1))) as (broker, (address,)):
         for number in range(60):
             talk(broker, random.Random(seed * 1000 + number))

@@ -1,7 +1,6 @@
 """All that stomp.py can do, in each version of the protocol and over WebSocket, with a broker in its own process."""
 
 import json
-from typing import Any
 
 import pytest
 import stomp
@@ -262,7 +261,7 @@ def test_selectors_choose_and_bad_ones_are_refused(process: Process, name: str) 
         assert "selector" in error["message"]
 
 
-DURABLE: list[dict[str, Any]] = [
+DURABLE: list[dict[str, str]] = [
     {"durable": "true"}, {"durable-subscription-name": "mine"}, {"activemq.subscriptionName": "mine"},
 ]  # fmt: skip
 

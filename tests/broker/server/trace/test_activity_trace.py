@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -161,7 +160,7 @@ class TestAtRunTime:
         ],
     )
     @in_loop
-    async def test_nonsense_changes_nothing(self, asked: dict[str, Any], words: str) -> None:
+    async def test_nonsense_changes_nothing(self, asked: dict[str, object], words: str) -> None:
         async with running(local(trace="low")) as (_, (address,)):
             connection = await named(address, "App")
             with pytest.raises(RefusedError, match=words.replace("*", r"\*")):

@@ -9,7 +9,7 @@ import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
@@ -182,7 +182,7 @@ def fail(*_: object, **__: object) -> None:
 )  # fmt: skip
 @in_loop
 async def test_an_error_inside_an_observer_is_counted_and_logged_and_nothing_else(
-    module: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, name, fail)
     async with running(local(trace="high")) as (broker, (address,)):

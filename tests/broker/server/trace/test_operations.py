@@ -4,7 +4,6 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -228,7 +227,7 @@ async def test_a_broken_rule_and_what_was_under_way() -> None:
     ],
 )
 @in_loop
-async def test_whatever_a_client_says_can_be_recorded(kind: Kind, value: dict[str, Any]) -> None:
+async def test_whatever_a_client_says_can_be_recorded(kind: Kind, value: dict[str, object]) -> None:
     async with running(local(trace="high")) as (_, (address,)):
         raw = await Raw.connect(address)
         await raw.open_session()

@@ -2,8 +2,9 @@
 
 import json
 import random
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Unpack
 
 import pyarrow as pa
 import pytest
@@ -12,19 +13,20 @@ from mqlab.broker.server.trace.detail import BODY_BYTES, HIGH, PERSISTENT, RawDe
 from mqlab.broker.server.trace.records import MOST, SCHEMA, BadRecordsError, RawRecords, RecordLabels, decoded, encoded
 from mqlab.client.headers import Float, Headers, MessageEncoder, ProducerDefaults
 from mqlab.events.schema import TABLES
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, encode
-from mqlab.wire.native.columns import encode_columns
+from mqlab.wire.native.columns import Value, encode_columns
 
 PUT = RecordLabels(7, "Requester0", "put", "queue:a")
 
 
-def message(body: bytes, **headers: Any) -> Payload:
-    properties, encoder = headers.pop("properties", None), MessageEncoder(ProducerDefaults(ids=False, timestamps=False))
-    return encoder.message(body, cast(Headers, headers), properties)
+def message(body: bytes, properties: Mapping[str, Value] | None = None, **headers: Unpack[Headers]) -> Payload:
+    encoder = MessageEncoder(ProducerDefaults(ids=False, timestamps=False))
+    return encoder.message(body, headers, properties)
 
 
-def said(payload: Payload, *, high: bool) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text(payload, high=high))
+def said(payload: Payload, *, high: bool) -> JsonObject:
+    found: JsonObject = json.loads(text(payload, high=high))
     return found
 
 
@@ -103,7 +105,7 @@ class TestDetails:
         }  # fmt: skip
 
     def test_high_has_headers_properties_and_the_beginning(self) -> None:
-        properties = {"colour": "red", "half": Float(0.5), "big": float("inf"), "yes": True, "n": -1}
+        properties: dict[str, Value] = {"colour": "red", "half": Float(0.5), "big": float("inf"), "yes": True, "n": -1}
         payload = message(b"x" * 100, correlation_id="c", priority=7, properties=properties)
         found = said(payload, high=True)
         assert (found["correlation_id"], found["priority"], found["body"]) == ("c", 7, "x" * BODY_BYTES)

@@ -1,13 +1,12 @@
 """Clients with application names, and the trace records of each."""
 
-from typing import Any
-
 from broker.server import raw_client
 from mqlab.broker.server.trace.reader import read_trace
 from mqlab.client import aio
 from mqlab.wire.address import Address
+from table_rows import Row
 
-Record = dict[str, Any]
+Record = Row
 
 
 async def named(address: Address, application: str) -> aio.Connection:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from typing import Any
+from pathlib import Path
 
 import pytest
 from wsproto import ConnectionType, WSConnection
@@ -106,7 +106,7 @@ async def still_here(broker: Broker, web: Web) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @in_loop
-async def test_whatever_is_said(seed: int, tmp_path: Any) -> None:
+async def test_whatever_is_said(seed: int, tmp_path: Path) -> None:
     async with running(local(data=tmp_path / "data", **traced(tmp_path, seed % 2 == 1))) as (broker, (address,)):
         web = await Web.connect(address)
         for number in range(50):
