@@ -44,7 +44,7 @@ class Served:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(240)
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -61,7 +61,7 @@ class Served:
             # Somebody else may have stopped it a moment ago.
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(10)
+            self._thread.join(240)
             assert not self._thread.is_alive()
 
 

@@ -149,6 +149,6 @@ def test_closing_while_held_back_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
         closing = threading.Thread(target=close, daemon=True)
         closing.start()
-        closing.join(10)
+        closing.join(240)
         assert not closing.is_alive()
         assert "messages are unsent" in str(errors)

@@ -110,7 +110,7 @@ async def run_broker(folder: Path, kills: int, messages: int, seed: int) -> Figu
 
 
 async def _wait_until_confirmed(ledger: Ledger, wanted: int, tasks: "Sequence[asyncio.Future[None]]") -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 240
     while ledger.counts["confirmed"] < wanted:
         _raise_errors(tasks)
         if time.monotonic() > deadline:
@@ -124,20 +124,20 @@ async def _drain(
     """Producers stop, and consumers go on until nothing is left."""
     for producer in producers:
         producer.stopping = True
-    await asyncio.wait(tasks[: len(producers)], timeout=120)
+    await asyncio.wait(tasks[: len(producers)], timeout=240)
     _raise_errors(tasks)
     fewest, deadline = None, 0.0
     async with await aio.connect(victim.address) as connection:
         while (left := (await connection.status())["messages"]) > 0:
             _raise_errors(tasks)
             if fewest is None or left < fewest:
-                fewest, deadline = left, time.monotonic() + 60
+                fewest, deadline = left, time.monotonic() + 240
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{left} messages are left, and no consumer gets them")
             await asyncio.sleep(0.01)
     for consumer in consumers:
         consumer.stopping = True
-    await asyncio.wait(tasks, timeout=120)
+    await asyncio.wait(tasks, timeout=240)
     _raise_errors(tasks)
 
 

@@ -27,7 +27,7 @@ from victim import Victim
 from mqlab.client import aio
 from mqlab.wire.native.bodies import encode_equal
 
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 240
 PAUSE_SECONDS = 0.1
 
 

@@ -125,7 +125,7 @@ def test_asynchronous_receive_listener() -> None:
         producer = other.session().producer("queue:q")
         for body in numbers(0, 500):
             producer.send(body)
-        assert all_came.wait(30)
+        assert all_came.wait(240)
         assert [body for body, _ in came] == numbers(0, 500)
         assert {name for _, name in came} == {"mqlab-listener"}
         consumer.close()

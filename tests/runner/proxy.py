@@ -19,14 +19,14 @@ class Proxy:
 
     def __enter__(self) -> "Proxy":
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(240)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(10)
+        self._thread.join(240)
         self._loop.close()
 
     def cut(self) -> None:

@@ -75,7 +75,7 @@ def test_when_the_lab_is_gone_everything_is(tmp_path: Path, end: signal.Signals)
     assert daemon in below
     assert daemon.ppid() == supervisor.pid, "who has lost its parent belongs to the supervisor"
     lab.send_signal(end)
-    lab.wait(20)
+    lab.wait(240)
     until(lambda: not any(_alive(one) for one in (supervisor, *below)))
 
 

@@ -71,9 +71,9 @@ def _killed_while_sending(process: Process) -> list[bytes]:
 
     sending = threading.Thread(target=send, daemon=True)
     sending.start()
-    assert enough.wait(60)
+    assert enough.wait(240)
     process.kill()
-    sending.join(60)
+    sending.join(240)
     assert not sending.is_alive()
     return confirmed
 
@@ -153,7 +153,7 @@ def test_a_reply_can_cross_protocols(process: Process, name: str) -> None:
         reply = native.session().requester(f"queue:{name}").request(b"?", timeout=240)
         assert reply is not None
         assert reply.body == b"!"
-        answered.join(20)
+        answered.join(240)
 
 
 def _answer(client: Client) -> None:

@@ -398,7 +398,7 @@ def test_as_a_context_and_without_a_length(process: Process, name: str) -> None:
     with connection:
         connection.connect(wait=True)
         connection.send(f"/queue/{name}", "no length")
-    connection.transport.io_thread.join(10)
+    connection.transport.io_thread.join(240)
     assert not connection.is_connected()
     with Client(process.port) as client:
         client.subscribe(f"/queue/{name}")
