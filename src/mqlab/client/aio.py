@@ -14,7 +14,7 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Unpack, get_args
+from typing import Final, Unpack, get_args
 
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer
@@ -24,6 +24,7 @@ from mqlab.client.message import Delivery, Message
 from mqlab.client.open_connection import open_connection
 from mqlab.client.producer import Producer
 from mqlab.client.requester import Requester
+from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Frame, Kind
@@ -113,11 +114,11 @@ class Connection:
         """The ids of the prepared transactions that are not decided yet."""
         return [branch["xid"] for branch in (await self._connection.admin_request("prepared"))["prepared"]]
 
-    async def status(self) -> dict[str, Any]:
+    async def status(self) -> JsonObject:
         """The broker's counters."""
         return await self._connection.admin_request("status")
 
-    async def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+    async def ask(self, operation: str, **arguments: object) -> JsonObject:
         """An administrative operation: list, show, purge, move, delete."""
         reply = await self._connection.admin_request(operation, **arguments)
         while (after := reply.pop("more", None)) is not None:
@@ -259,7 +260,7 @@ class Session:
         self._must_be_transacted()
         await self.flush()
         self.acknowledge()
-        await self._connection.admin_request("prepare", session=self._number, xid=xid)
+        await self._connection.admin_request("prepare", self._number, xid=xid)
 
     async def commit(self) -> None:
         """Commit all sends and acknowledgements; durable if a message in the transaction is persistent."""
@@ -309,7 +310,7 @@ class Session:
         await self._connection.call(native.header(kind, session=self._number), reply, session=self._number)
 
     async def _open(
-        self, kind: Kind, link: int, opened_link: Producer | Consumer, options: dict[str, Any], prefetch: int = 0
+        self, kind: Kind, link: int, opened_link: Producer | Consumer, options: JsonObject, prefetch: int = 0
     ) -> None:
         self._connection.attach(link, opened_link)
         fields = {key: value for key, value in options.items() if value}

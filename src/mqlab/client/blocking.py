@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Unpack
+from typing import Unpack
 
 from mqlab.client import aio
 from mqlab.client.aio import DEFAULT_PREFETCH
@@ -24,6 +24,7 @@ from mqlab.client.event_loop import LoopCaller, LoopThread, call_in_loop
 from mqlab.client.headers import Headers
 from mqlab.client.inprocess.listener import find_listener
 from mqlab.client.message import Message
+from mqlab.json_values import JsonObject
 from mqlab.wire.address import Address
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.columns import Value
@@ -58,7 +59,7 @@ def _loop_for(address: str) -> LoopCaller:
 
 
 class Connection:
-    def __init__(self, loop: LoopCaller, connecting: Coroutine[Any, Any, aio.Connection]) -> None:
+    def __init__(self, loop: LoopCaller, connecting: Coroutine[object, None, aio.Connection]) -> None:
         self._loop = loop
         try:
             self._aio = self._loop.run(connecting)
@@ -93,11 +94,11 @@ class Connection:
         """The ids of the prepared transactions that are not decided yet."""
         return self._loop.run(self._aio.prepared())
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """The broker's counters."""
         return self._loop.run(self._aio.status())
 
-    def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, operation: str, **arguments: object) -> JsonObject:
         """An administrative operation: list, show, purge, move, delete."""
         return self._loop.run(self._aio.ask(operation, **arguments))
 

@@ -3,9 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from mqlab.client.errors import ClosedError, LoginError, MessagingError, RefusedError
+from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
@@ -65,7 +66,7 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         self._last_session = 0
         self._last_link = 0
 
-    async def handshake(self, hello: dict[str, Any]) -> None:
+    async def handshake(self, hello: JsonObject) -> None:
         """Exchange HELLO frames; nothing else may be sent before. Raises LoginError if the broker refuses the login."""
         fields = {"version": native.VERSION, "client": "mqlab", **{key: value for key, value in hello.items() if value}}
         try:
@@ -186,7 +187,7 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         self.flush_before_wait()
         return await future
 
-    async def admin_request(self, operation: str, *, session: int = 0, **arguments: Any) -> dict[str, Any]:
+    async def admin_request(self, operation: str, session: int = 0, /, **arguments: object) -> JsonObject:
         """Any operation that is not about messages. Raises RefusedError if the broker refuses."""
         self._check_open()
         self._last_admin_request += 1
@@ -273,7 +274,7 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         return None if future.done() else future
 
     def _handle_error(self, frame: Frame) -> None:
-        details: dict[str, Any] = frame.json()
+        details = frame.json()
         error = RefusedError(str(details.get("message", "refused")))
         if not frame.session and not frame.link:
             login = details.get("code") == "login"

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import uvloop
 
@@ -24,14 +24,14 @@ class LoopCaller:
         self._stopped = False
         # `stop` must not come between the check of `_stopped` and the call of the loop.
         self._lock = threading.Lock()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     @property
     def stopped(self) -> bool:
         """The loop takes no more work."""
         return self._stopped or self._loop.is_closed()
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[object, None, T]) -> T:
         """Run the coroutine in the loop, and wait for its result."""
         call = _Call(self, coroutine)
         try:
@@ -53,7 +53,7 @@ class LoopCaller:
                 pass
         raise ClosedError("the connection is closed")
 
-    def keep_task(self, task: asyncio.Task[Any]) -> None:
+    def keep_task(self, task: asyncio.Task[object]) -> None:
         """Hold a reference to the task until it is done: the loop itself holds tasks only weakly."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -83,7 +83,7 @@ class LoopCaller:
             task.cancel()
         asyncio.gather(*tasks, return_exceptions=True).add_done_callback(lambda _: ended.release())
 
-    def _unfinished(self) -> set[asyncio.Task[Any]]:
+    def _unfinished(self) -> set[asyncio.Task[object]]:
         return self._tasks
 
 
@@ -100,7 +100,7 @@ class LoopThread(LoopCaller):
         self._loop.run_forever()
         self._loop.close()
 
-    def _unfinished(self) -> set[asyncio.Task[Any]]:
+    def _unfinished(self) -> set[asyncio.Task[object]]:
         return asyncio.all_tasks(self._loop)
 
     def stop(self) -> None:
@@ -114,7 +114,7 @@ class _Call(Generic[T]):
 
     __slots__ = ("_caller", "_coroutine", "_done", "_task")
 
-    def __init__(self, caller: LoopCaller, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, caller: LoopCaller, coroutine: Coroutine[object, None, T]) -> None:
         self._caller = caller
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None

@@ -2,17 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.inprocess.listener import find_listener
+from mqlab.json_values import JsonObject
 from mqlab.wire.address import Address
 from mqlab.wire.tls import client_context
 
 
 async def open_connection(
-    address: str, hello: dict[str, Any], ca: Path | None, keepalive_s: float | None = None
+    address: str, hello: JsonObject, ca: Path | None, keepalive_s: float | None = None
 ) -> NativeClientConnection:
     """Raises OSError if no broker listens there, LoginError if the broker refuses the login."""
     to, loop, make = Address.parse(address), asyncio.get_running_loop(), NativeClientConnection

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Final
 
 from mqlab.broker import limits
 from mqlab.broker.core import monitoring
@@ -18,6 +18,7 @@ from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.transactions.two_phase_commit import overview as prepared_overview
+from mqlab.json_values import JsonObject
 
 # Long work, a slice at each step. It returns the number of messages.
 Slices = Generator[None, None, int]
@@ -25,7 +26,7 @@ Slices = Generator[None, None, int]
 _SELECTED: Final = 16
 
 
-def totals(core: Core) -> dict[str, Any]:
+def totals(core: Core) -> JsonObject:
     """Counters of the broker as a whole, and how many messages it has now."""
     messages = size = 0
     now = core.context.monotonic_us
@@ -49,7 +50,7 @@ def totals(core: Core) -> dict[str, Any]:
     }
 
 
-def list_queues(core: Core, is_chosen: Callable[[Queue], bool] = lambda _: True) -> list[dict[str, Any]]:
+def list_queues(core: Core, is_chosen: Callable[[Queue], bool] = lambda _: True) -> list[JsonObject]:
     """A summary of each queue and subscription, or of those that are chosen."""
     return [summary(queue) for queue in core.destinations.all_queues() if is_chosen(queue)]
 
@@ -63,7 +64,7 @@ def page(core: Core, after: int) -> tuple[list[Queue], int | None]:
     return queues, queues[-1].number
 
 
-def describe(core: Core, name: str) -> dict[str, Any]:
+def describe(core: Core, name: str) -> JsonObject:
     """All figures of a queue or subscription."""
     queue = find(core, name)
     oldest, sources = queue.oldest, {source.full_name for source in queue.sources}
@@ -79,7 +80,7 @@ def describe(core: Core, name: str) -> dict[str, Any]:
     }
 
 
-def list_prepared(core: Core) -> list[dict[str, Any]]:
+def list_prepared(core: Core) -> list[JsonObject]:
     return prepared_overview(core.two_phase_commit)
 
 
@@ -175,10 +176,10 @@ def _taken(queue: Queue, selector: str, most: int | None) -> Iterator[list[Span]
     yield taken + delayed
 
 
-def summary(queue: Queue) -> dict[str, Any]:
+def summary(queue: Queue) -> JsonObject:
     """The figures of a queue or subscription for a list."""
     subscription = queue.subscription
-    about: dict[str, Any] = {
+    about: JsonObject = {
         "name": queue.full_name,
         "messages": queue.messages,
         "bytes": queue.size,

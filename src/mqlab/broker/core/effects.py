@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mqlab.broker.core.durability.records import Record
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
+from mqlab.json_values import JsonObject
 
 
 class Deliver(NamedTuple):
@@ -73,7 +74,7 @@ class Answer(NamedTuple):
 
     owner: object
     number: int
-    value: dict[str, Any]
+    value: JsonObject
 
 
 class Continue(NamedTuple):

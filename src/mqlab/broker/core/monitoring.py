@@ -5,12 +5,14 @@ A sample costs far more than a counter, so a setting of the broker decides how m
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.model.messages import Span
+from mqlab.json_values import JsonObject
 
 # One sample in so many messages (or batches); 0: none.
 EVERY: Final = {"off": 0, "low": 64, "medium": 8, "high": 1}
@@ -130,7 +132,7 @@ class MonitoredQueue(Protocol):
     def oldest(self) -> Span | None: ...
 
 
-def describe(queue: MonitoredQueue) -> dict[str, Any] | None:
+def describe(queue: MonitoredQueue) -> JsonObject | None:
     """The figures of a queue; None without monitoring. Times on the queue in microseconds, others in milliseconds."""
     monitor, now = queue.monitor, queue.context.monotonic_us
     if monitor is None:
@@ -162,10 +164,9 @@ def _moving_mean(mean: float, values: list[int], forgets_in: int) -> float:
 
 
 @lru_cache
-def _weights(forgets_in: int) -> np.ndarray[Any, Any]:
+def _weights(forgets_in: int) -> npt.NDArray[np.float64]:
     """The weight of a value after so many later ones; the newest is the last."""
-    left: np.ndarray[Any, Any] = (1 - 1 / forgets_in) ** np.arange(_REMEMBERED, -1, -1, dtype=np.float64)
-    return left
+    return (1 - 1 / forgets_in) ** np.arange(_REMEMBERED, -1, -1, dtype=np.float64)
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -5,7 +5,7 @@ exists or not. A broker without users allows every command, except on temporary 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.errors import CommandError
@@ -16,9 +16,10 @@ from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, PAGES, CheckK
 from mqlab.broker.security.patterns import EVERYTHING
 from mqlab.broker.security.rights import ANYONE, Right, User
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.frames import Kind
 
-Arguments = Mapping[str, Any]
+Arguments = Mapping[str, object]
 _T = TypeVar("_T")
 
 _VERBS: Final[dict[Right, str]] = {
@@ -92,10 +93,10 @@ class Access:
         right: Right = "admin" if queue.owner is not None else self._right_on(queue, "read")
         return self._user.may(right, queue.guarded_as)
 
-    def seen_prepared(self, transactions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def seen_prepared(self, transactions: Iterable[JsonObject]) -> list[JsonObject]:
         return [transaction for transaction in transactions if self._may_decide(transaction["xid"])]
 
-    def seen_channels(self, channels: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    def seen_channels(self, channels: Iterable[JsonObject]) -> list[JsonObject]:
         return [channel for channel in channels if self._user.may("read", _transmission(channel["to"]))]
 
     # Checks

@@ -37,6 +37,7 @@ from mqlab.broker.store.host import JournalCounters
 from mqlab.broker.store.journal import Journal
 from mqlab.broker.store.payloads.page_files import PageFiles
 from mqlab.broker.store.recovery.recovery import recover
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import Payload
 
 log = logging.getLogger("mqlab.broker")
@@ -217,7 +218,7 @@ class Broker:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Counters since the start, and the current depth."""
         counters = self._journal.counters if self._journal else JournalCounters()
         return {

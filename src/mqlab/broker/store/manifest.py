@@ -98,6 +98,7 @@ class ManifestFile:
             # A new manifest is on disk before any file header names its store.
             self.update()
 
+    # Any: `dataclasses.replace` has a parameter for each field, and mypy compares the values with all of them.
     def update(self, **changes: Any) -> None:
         """Change fields; they are on disk when this returns. Raises OSError."""
         content = replace(self.content, **changes)

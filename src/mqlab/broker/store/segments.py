@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 from mqlab.broker.core.durability.records import Commit, Decide, Declare, Forget, Prepare, Put, Record, Remove
@@ -84,7 +84,7 @@ class Segments:
         self._just_decided: list[int] = []
         self._lsn = 0
         # Removals by records: (lsn, function, arguments), to be called when that record is durable.
-        self._when_durable: deque[tuple[int, Callable[..., None], tuple[Any, ...]]] = deque()
+        self._when_durable: deque[tuple[int, Callable[..., None], tuple[object, ...]]] = deque()
         # During a checkpoint, puts of known ids move the messages to the newest segment.
         self._in_checkpoint = False
 

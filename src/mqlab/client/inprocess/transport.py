@@ -6,7 +6,7 @@ They pass frames on as they are: no frame is packed, copied or parsed.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from mqlab.client.inprocess.endpoint import Endpoint
 from mqlab.wire.native.bodies import Buffer
@@ -84,7 +84,7 @@ class InProcessTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closing
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - there is no socket
+    def get_extra_info(self, name: str, default: object = None) -> object:  # noqa: ARG002 - there is no socket
         return default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

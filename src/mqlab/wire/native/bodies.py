@@ -7,7 +7,7 @@ decodes a batch that has only bodies, the usual case at high rates.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from mqlab.wire.native.payload import (
     MalformedPayloadError,
     Offsets,
     Payload,
+    RowIndex,
     equal_offsets,
 )
 
@@ -104,7 +105,7 @@ def decode(payload: Payload) -> Bodies:
     return Bodies(data, _offsets(payload, layout))
 
 
-def select_rows(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
+def select_rows(payload: Payload, index: RowIndex) -> Payload:
     """These rows of the payload, in this order, as a payload of their own."""
     if len(index) == payload.rows:
         return payload
@@ -112,7 +113,7 @@ def select_rows(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payl
     return Payload(data, rows, form if rows == 1 else form | payload.form & COALESCED)
 
 
-def _cut_bodies(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
+def _cut_bodies(payload: Payload, index: RowIndex) -> Payload:
     bodies = decode(payload)
     if len(index) == 1:
         return Payload(bodies[int(index[0])], 1, SINGLE)

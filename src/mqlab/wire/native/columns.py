@@ -16,7 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.native.arrow import BODY_ONLY, read_batch, serialized
-from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
+from mqlab.wire.native.payload import (
+    COLUMNS,
+    SINGLE,
+    Bodies,
+    Buffer,
+    MalformedPayloadError,
+    Payload,
+    RowIndex,
+    payload_of,
+)
 
 Value = bool | int | float | str | bytes
 
@@ -256,7 +265,7 @@ def bodies_of(payload: Payload) -> Bodies:
     return Bodies(values, steps)
 
 
-def take(payload: Payload, index: "range | np.ndarray[Any, Any]") -> Payload:
+def take(payload: Payload, index: RowIndex) -> Payload:
     """These rows of a payload, as a payload. One row becomes a single message."""
     if len(index) == payload.rows:
         return payload

@@ -11,9 +11,10 @@ import struct
 from collections.abc import Callable
 from enum import IntEnum, IntFlag
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mqlab.errors import MqlabError
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.receive_buffers import receive_buffer
 
@@ -82,7 +83,7 @@ class Frame(NamedTuple):
     amount: int
     payload: Buffer
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         try:
             value = json.loads(bytes(self.payload))
         except (ValueError, RecursionError) as error:
@@ -107,7 +108,7 @@ def header(
 
 
 def frame(
-    kind: int, value: dict[str, Any] | None = None, *, session: int = 0, link: int = 0, first: int = 0, amount: int = 0
+    kind: int, value: JsonObject | None = None, *, session: int = 0, link: int = 0, first: int = 0, amount: int = 0
 ) -> bytes:
     """A complete control frame; `value` becomes its JSON payload."""
     payload = b"" if value is None else json.dumps(value).encode()

@@ -5,6 +5,7 @@ from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mqlab.errors import MqlabError
@@ -12,6 +13,10 @@ from mqlab.errors import MqlabError
 Buffer = bytes | bytearray | memoryview
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 Offsets = np.ndarray[tuple[int], np.dtype[np.int32]]
+# Some rows of a payload; and a flag for each row.
+RowNumbers = npt.NDArray[np.int64]
+RowIndex = range | RowNumbers
+RowFlags = npt.NDArray[np.bool_]
 
 # The forms of a payload, as bits: one message without a record batch; columns beside the bodies; a batch of messages
 # that an application sent one by one, so that a queue deals them to its consumers one by one.

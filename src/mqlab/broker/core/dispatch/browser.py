@@ -1,7 +1,7 @@
 """Browsing: a browser is sent the messages of a queue and removes none."""
 
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from mqlab.broker.core.effects import BrowseEnded, Continue, Deliver
 from mqlab.broker.core.model.browser_position import BrowserPosition
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import CoreConsumer
+from mqlab.wire.native.payload import RowIndex
 
 # The cost of a span in a slice with a selector; and the bytes shown that cost as much as a span.
 _SELECTED: Final = 16
@@ -58,7 +59,7 @@ def _show(consumer: CoreConsumer, effects: Effects) -> None:
     effects.append(Continue(partial(_show, consumer, effects)))
 
 
-def _rows_to_show(browser: BrowserPosition, span: Span, consumer: CoreConsumer) -> range | np.ndarray[Any, Any]:
+def _rows_to_show(browser: BrowserPosition, span: Span, consumer: CoreConsumer) -> RowIndex:
     if span.last_id <= browser.passed or not consumer.queue.drop_expired(span):
         return range(0)
     selector = consumer.selector

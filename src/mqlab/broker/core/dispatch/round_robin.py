@@ -1,7 +1,7 @@
 """Round robin: consumers with credit get messages in turn, where none of them is selective."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.wire.native.coalescing import split_batch
 from mqlab.wire.native.columns import Value
-from mqlab.wire.native.payload import COALESCED, Payload
+from mqlab.wire.native.payload import COALESCED, Payload, RowNumbers
 
 # Messages of a batch that go to one consumer, although others have credit too: a part costs as much as many messages.
 _LEAST_SHARE: Final = 16
@@ -72,7 +72,7 @@ def _deal(queue: Queue, span: Span) -> None:
         consumer.waiting = consumer.ready
         if consumer.waiting:
             turn.append(consumer)
-    shares: dict[QueueConsumer, list[np.ndarray[Any, Any]]] = {consumer: [] for consumer in turn}
+    shares: dict[QueueConsumer, list[RowNumbers]] = {consumer: [] for consumer in turn}
     dealt = 0
     while turn and dealt < span.rows:
         count = len(turn)

@@ -1,7 +1,7 @@
 """Evaluation of selectors: the columns that they read of a payload, and the rows that they choose."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +11,8 @@ from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.routing.ordering import DEFAULT_PRIORITY
 from mqlab.broker.core.selectors import Selector
-from mqlab.wire.native.bodies import SINGLE, Payload
 from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
+from mqlab.wire.native.payload import SINGLE, Payload, RowFlags
 
 
 def as_text(message_id: bytes) -> str:
@@ -51,20 +51,20 @@ def check_selectors(selector: Selector, beside: Iterable[Selector | None]) -> No
         )
 
 
-def chosen(selector: Selector, span: Span) -> "np.ndarray[Any, Any]":
+def chosen(selector: Selector, span: Span) -> RowFlags:
     """A flag for each message of the span."""
-    flags: np.ndarray[Any, Any] = chosen_of(selector, span.whole(), persistent=span.persistent)[np.asarray(span.index)]
+    flags: RowFlags = chosen_of(selector, span.whole(), persistent=span.persistent)[np.asarray(span.index)]
     return flags
 
 
-def chosen_of(selector: Selector, payload: Payload, *, persistent: bool) -> "np.ndarray[Any, Any]":
+def chosen_of(selector: Selector, payload: Payload, *, persistent: bool) -> RowFlags:
     """A flag for each message of a payload."""
     batch = decode_batch(payload)
     columns = _columns(selector.identifiers, batch.schema.names, batch.column, batch.num_rows, persistent)
     return selector.mask(batch.num_rows, columns)
 
 
-def chosen_of_singles(selector: Selector, spans: list[Span]) -> "np.ndarray[Any, Any]":
+def chosen_of_singles(selector: Selector, spans: list[Span]) -> RowFlags:
     """A flag for each of many single messages: those with the same columns are evaluated together."""
     alike: dict[tuple[object, bool], list[int]] = {}
     read = [decode_single(span.whole()).values for span in spans]

@@ -1,7 +1,7 @@
 """Selective dispatch: consumers with selectors, exclusive consumers, and message groups."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.span_list import SpanCursor, SpanList
 from mqlab.broker.core.routing.ordering import groups
+from mqlab.wire.native.payload import RowFlags
 
 # Single messages for which a short selector is evaluated at once.
 _AHEAD: Final = 1024
@@ -85,7 +86,7 @@ def _cursor(queue: Queue, span_list: SpanList, consumer: QueueConsumer) -> SpanC
     return consumer.cursors[span_list]
 
 
-def _flags(queue: Queue, consumer: QueueConsumer, span: Span, budget: _Budget) -> np.ndarray[Any, Any] | None:
+def _flags(queue: Queue, consumer: QueueConsumer, span: Span, budget: _Budget) -> RowFlags | None:
     """A flag for each message of the span that the consumer may have; None: all."""
     flags = None if consumer.selector is None else _chosen(consumer, span, budget)
     if queue.grouped and (flags is None or flags.any()):
@@ -93,13 +94,13 @@ def _flags(queue: Queue, consumer: QueueConsumer, span: Span, budget: _Budget) -
     return flags
 
 
-def _chosen(consumer: QueueConsumer, span: Span, budget: _Budget) -> np.ndarray[Any, Any]:
+def _chosen(consumer: QueueConsumer, span: Span, budget: _Budget) -> RowFlags:
     assert consumer.selector is not None
     if span not in consumer.flags_ahead:
         weight = weight_of(consumer.selector)
         budget.left -= _EVALUATION * weight
         _evaluate_ahead(consumer, span, _AHEAD // weight)
-    flags: np.ndarray[Any, Any] = consumer.flags_ahead[span][np.asarray(span.index)]
+    flags: RowFlags = consumer.flags_ahead[span][np.asarray(span.index)]
     return flags
 
 
@@ -119,9 +120,7 @@ def _evaluate_ahead(consumer: QueueConsumer, span: Span, most: int) -> None:
     consumer.flags_ahead.update((following, flags[at : at + 1]) for at, following in enumerate(ahead))
 
 
-def _of_its_groups(
-    queue: Queue, consumer: QueueConsumer, span: Span, flags: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
+def _of_its_groups(queue: Queue, consumer: QueueConsumer, span: Span, flags: RowFlags) -> RowFlags:
     """Flag messages of no group, of the consumer's groups, and of one new group, which the consumer claims.
 
     It claims one group at a time, so that groups spread over the consumers, and only if it has credit for a message.
@@ -142,7 +141,7 @@ def _of_its_groups(
     return flags
 
 
-def take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
+def take(queue: Queue, span: Span, flags: RowFlags | None, most: int) -> Span:
     """Take the flagged messages of a span (None: all) out of its list, but no more than `most` of them."""
     taken = cut_off(span, flags, most)
     if taken is span:
@@ -150,7 +149,7 @@ def take(queue: Queue, span: Span, flags: np.ndarray[Any, Any] | None, most: int
     return taken
 
 
-def cut_off(span: Span, flags: np.ndarray[Any, Any] | None, most: int) -> Span:
+def cut_off(span: Span, flags: RowFlags | None, most: int) -> Span:
     """Split the flagged messages off the span; if that is all of it, return the span itself."""
     if flags is None or bool(flags.all()):
         return span.take_first(most) if span.rows > most else span

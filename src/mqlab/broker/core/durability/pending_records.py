@@ -1,7 +1,7 @@
 """Pending records: what the core asks the journal to write, and what happens when that is durable."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mqlab.broker.core.context import Effects
 from mqlab.broker.core.durability.records import Commit, Prepare, Put, Record, Remove
@@ -35,7 +35,7 @@ class Pending(NamedTuple):
     """The confirmations and the actions that wait for a record, in order."""
 
     confirms: list[Confirm]
-    actions: list[tuple[Callable[..., None], tuple[Any, ...]]]
+    actions: list[tuple[Callable[..., None], tuple[object, ...]]]
 
 
 class PendingRecords:
@@ -86,7 +86,7 @@ class PendingRecords:
         return self.lsn
 
     def append_single(
-        self, put: Put, waiter: object, confirm: Confirm | None, action: Callable[..., None], *arguments: Any
+        self, put: Put, waiter: object, confirm: Confirm | None, action: Callable[..., None], *arguments: object
     ) -> int:
         """`append`, `confirm_when_durable` and `run_when_durable` of a single message in one call."""
         self.lsn = lsn = self.lsn + 1
@@ -99,7 +99,7 @@ class PendingRecords:
         """Whether something waits for this record (0: for none)."""
         return lsn in self._pending
 
-    def run_when_durable(self, lsn: int, action: Callable[..., None], *arguments: Any) -> None:
+    def run_when_durable(self, lsn: int, action: Callable[..., None], *arguments: object) -> None:
         """Run an action when this record is durable: now, if nothing waits for it."""
         waiting = self._pending.get(lsn)
         if waiting is None:
@@ -112,7 +112,7 @@ class PendingRecords:
         waiting = self._pending.get(lsn)
         (self._effects if waiting is None else waiting.confirms).append(confirm)
 
-    def run_when_all_durable(self, since: int, waiter: object, action: Callable[..., None], *arguments: Any) -> None:
+    def run_when_all_durable(self, since: int, waiter: object, action: Callable[..., None], *arguments: object) -> None:
         """Run an action when all records after `since`, those of the current command, are durable."""
         if self._removals:
             self.append_merged_removals()

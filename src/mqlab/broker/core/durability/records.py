@@ -4,8 +4,9 @@ Ids of messages on a queue grow and are never used twice, so a queue has the mes
 those that were ever removed, in whatever order the records are read.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import Payload
 
 
@@ -18,7 +19,7 @@ class Declare(NamedTuple):
     queue: int
     name: str
     next_id: int
-    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    options: JsonObject = {}  # noqa: RUF012 - never changed
 
 
 class Forget(NamedTuple):

@@ -1,11 +1,12 @@
 """Restoring a core from what recovery read."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.durability.records import Prepare
 from mqlab.broker.core.model.messages import Span
+from mqlab.json_values import JsonObject
 
 
 class RestorableQueue(Protocol):
@@ -16,7 +17,7 @@ class RestorableQueue(Protocol):
     def next_id(self) -> int: ...
 
     @property
-    def options(self) -> dict[str, Any]: ...
+    def options(self) -> JsonObject: ...
 
     def spans(self) -> Iterable[Span]: ...
 

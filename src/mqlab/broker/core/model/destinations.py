@@ -1,7 +1,6 @@
 """The registry of a broker's destinations: created when first named, restored after a restart, deleted."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from mqlab.broker import limits
 from mqlab.broker.core.accounts import Accounts
@@ -21,7 +20,9 @@ from mqlab.broker.core.routing.remote_queues import TRANSMISSION, RemoteQueues, 
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions, full_name, stored_name, terms_of
 from mqlab.broker.core.routing.topics import Routing
 from mqlab.broker.core.selectors import Selector
+from mqlab.broker.policy import Policy
 from mqlab.broker.settings import Settings
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import Payload, select_rows
 
 
@@ -224,9 +225,7 @@ class DestinationRegistry:
         records = [Remember(name, window.persistent_ids) for name, window in self._windows.items()]
         return [record for record in records if record.ids]
 
-    def restore_queue(
-        self, name: str, number: int, next_id: int, spans: Iterable[Span], options: dict[str, Any]
-    ) -> None:
+    def restore_queue(self, name: str, number: int, next_id: int, spans: Iterable[Span], options: JsonObject) -> None:
         """At start: restore a queue. Its messages may have been delivered before."""
         subscription = Subscription(Terms(**options), durable=True) if options else None
         if subscription is not None:
@@ -260,7 +259,7 @@ class DestinationRegistry:
             self._records.append(_declared(queue), None)
         return queue
 
-    def _policy(self, name: str, subscription: Subscription | None) -> Any:
+    def _policy(self, name: str, subscription: Subscription | None) -> Policy:
         if subscription is None:
             return channel_policy(name, self._settings.policy_of(f"{QUEUE}:{name}"))
         return self._settings.policy_of(f"{TOPIC}:{subscription.terms.topic}")

@@ -1,11 +1,12 @@
 """Spans: rows of an immutable batch on a queue."""
 
 from collections.abc import Iterable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from mqlab.wire.native.bodies import Payload, select_rows
+from mqlab.wire.native.payload import RowFlags, RowIndex, RowNumbers
 
 # The bytes of the objects around a payload in memory, about.
 FOOTPRINT: Final = 350
@@ -39,12 +40,12 @@ class Span:
 
     def __init__(
         self, payload: Payload | PayloadOnDisk, base: int, persistent: bool,
-        index: range | np.ndarray[Any, Any] | None = None, delivered: int = 0, origin: str = "", priority: int = 4,
+        index: RowIndex | None = None, delivered: int = 0, origin: str = "", priority: int = 4,
         due: int = 0, expires: int = 0, since: int = 0, doubtful: int = 0,
     ) -> None:  # fmt: skip
         self.payload = payload
         self.base = base
-        self.index: range | np.ndarray[Any, Any]
+        self.index: RowIndex
         # Bytes of its messages, and of memory: these, and its share of the objects around its payload.
         self.size: int
         self.memory: int
@@ -102,7 +103,7 @@ class Span:
             return payload
         return select_rows(self.whole(), self.index)
 
-    def of_rows(self, index: range | np.ndarray[Any, Any]) -> "Span":
+    def of_rows(self, index: RowIndex) -> "Span":
         """Other rows of the same batch, on the same queue."""
         return Span(
             self.payload, self.base, persistent=self.persistent, index=index, delivered=self.delivered,
@@ -124,11 +125,11 @@ class Span:
             return self.take_first(row - self.index.start)
         return self.take_first(int(self.index.searchsorted(row)))
 
-    def take(self, chosen: np.ndarray[Any, Any]) -> "Span":
+    def take(self, chosen: RowFlags) -> "Span":
         """Split off the messages for which `chosen` (a flag for each of its rows, not all set) is true."""
         rows = np.asarray(self.index)
-        taken = self.of_rows(_as_index(rows[chosen]))
-        self._set_rows(_as_index(rows[~chosen]))
+        taken = self.of_rows(as_index(rows[chosen]))
+        self._set_rows(as_index(rows[~chosen]))
         return taken
 
     def take_at(self, position: int) -> "Span":
@@ -145,7 +146,7 @@ class Span:
         first_ids = self.base + self.index[bounds[:-1]]
         return [*zip(first_ids.tolist(), np.diff(bounds).tolist(), strict=True)]
 
-    def within(self, ranges: Iterable[tuple[int, int]]) -> np.ndarray[Any, Any]:
+    def within(self, ranges: Iterable[tuple[int, int]]) -> RowFlags:
         """A flag for each of its messages: whether its id is in one of the ranges (first, rows)."""
         ids = self.base + np.asarray(self.index)
         flags = np.zeros(len(ids), dtype=bool)
@@ -153,12 +154,12 @@ class Span:
             flags |= (ids >= first) & (ids < first + rows)
         return flags
 
-    def chosen(self, flags: np.ndarray[Any, Any]) -> "Span | None":
+    def chosen(self, flags: RowFlags) -> "Span | None":
         """A copy with those of its messages for which the flag is set; None if there is none."""
         rows = np.asarray(self.index)[flags]
-        return self.of_rows(_as_index(rows)) if len(rows) else None
+        return self.of_rows(as_index(rows)) if len(rows) else None
 
-    def _set_rows(self, index: range | np.ndarray[Any, Any]) -> None:
+    def _set_rows(self, index: RowIndex) -> None:
         self.index = index
         self.rows = len(index)
         self._measure()
@@ -180,7 +181,7 @@ class Span:
         return f"Span({self.ranges()}{mark})"
 
 
-def _share(whole: int, index: range | np.ndarray[Any, Any], payload: Payload | PayloadOnDisk) -> int:
+def _share(whole: int, index: RowIndex, payload: Payload | PayloadOnDisk) -> int:
     """The share of these rows; the shares of all rows of a payload add up to `whole` exactly."""
     rows = payload.rows
     if isinstance(index, range):
@@ -188,7 +189,7 @@ def _share(whole: int, index: range | np.ndarray[Any, Any], payload: Payload | P
     return int((whole * (index + 1) // rows - whole * index // rows).sum())
 
 
-def _as_index(rows: np.ndarray[Any, Any]) -> range | np.ndarray[Any, Any]:
+def as_index(rows: RowNumbers) -> RowIndex:
     """A range where the rows are consecutive, because it is cheaper to split."""
     if int(rows[-1]) - int(rows[0]) == len(rows) - 1:
         return range(int(rows[0]), int(rows[-1]) + 1)

@@ -3,15 +3,14 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from mqlab.broker.core.accounts import Account
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.span_list import SpanCursor, SpanList
 from mqlab.broker.core.selectors import Selector
 from mqlab.wire.native.columns import Value
+from mqlab.wire.native.payload import RowFlags
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -35,7 +34,7 @@ class QueueConsumer:
     waiting: bool = False
     # With a selector: its position in each list of spans, and the selector's flags for the spans ahead.
     cursors: dict[SpanList, SpanCursor] = field(default_factory=dict)
-    flags_ahead: dict[Span, np.ndarray[Any, Any]] = field(default_factory=dict)
+    flags_ahead: dict[Span, RowFlags] = field(default_factory=dict)
 
     @property
     def is_selective(self) -> bool:

@@ -2,12 +2,12 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mqlab.wire.native.columns import column, decode_single
-from mqlab.wire.native.payload import SINGLE, Payload
+from mqlab.wire.native.payload import SINGLE, Payload, RowNumbers
 
 
 class SentIds(NamedTuple):
@@ -72,5 +72,5 @@ def ids_of(payload: Payload) -> list[str | None] | None:
     return ids
 
 
-def rows_of(flags: list[bool]) -> "np.ndarray[Any, Any]":
+def rows_of(flags: list[bool]) -> RowNumbers:
     return np.flatnonzero(np.array(flags))

@@ -3,11 +3,12 @@
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from mqlab.broker.core.model.messages import Span
-from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
+from mqlab.broker.core.model.messages import Span, as_index
 from mqlab.wire.native.columns import decode_batch, decode_single
+from mqlab.wire.native.payload import COLUMNS, SINGLE, Payload, RowFlags, RowIndex, RowNumbers
 
 DEFAULT_PRIORITY: Final = 4
 # Different due times in one batch.
@@ -18,7 +19,7 @@ ORDERING_HEADERS: Final = frozenset(("priority", "deliver_at", "expiration", "gr
 class Partition(NamedTuple):
     """Rows of a batch (None: all) with the same priority and due time."""
 
-    rows: "range | np.ndarray[Any, Any] | None" = None
+    rows: RowIndex | None = None
     priority: int = DEFAULT_PRIORITY
     # When they may be delivered, and when the first of them expires, in ms since 1970; 0: at once, never.
     due: int = 0
@@ -58,31 +59,31 @@ def _of_batch(batch: pa.RecordBatch, names: frozenset[str]) -> tuple[Partition, 
         if expires is not None:
             some = expires[chosen]
             first = int(some[some > 0].min()) if bool((some > 0).any()) else 0
-        index = None if len(chosen) == rows else _index(chosen)
+        index = None if len(chosen) == rows else as_index(chosen)
         partitions.append(Partition(index, int(levels[chosen[0]]), int(times[chosen[0]]), first, "group" in names))
     return tuple(partitions)
 
 
-def _alike(levels: "np.ndarray[Any, Any]", times: "np.ndarray[Any, Any]") -> "list[np.ndarray[Any, Any]]":
+def _alike(levels: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> list[RowNumbers]:
     """The rows that share a priority and a time, in their order; the highest priority first."""
     order = np.lexsort((times, -levels))
     changes = np.flatnonzero((np.diff(levels[order]) != 0) | (np.diff(times[order]) != 0)) + 1
     return [np.sort(rows) for rows in np.split(order, changes)]
 
 
-def _few(times: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+def _few(times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """No more different times than a queue schedules for one batch: neighbours wait for the latest of them."""
     different, inverse = np.unique(times, return_inverse=True)
     together = -(-len(different) // _MOST_TIMES)
     last = np.minimum((np.arange(len(different)) // together + 1) * together, len(different)) - 1
-    few: np.ndarray[Any, Any] = different[last][inverse]
+    few: npt.NDArray[np.int64] = different[last][inverse]
     return few
 
 
-def expired(span: Span, now: int) -> "np.ndarray[Any, Any]":
+def expired(span: Span, now: int) -> RowFlags:
     """A flag for each message of the span that has expired."""
     times = _numbers(decode_batch(span.whole()), "expiration", 0)[np.asarray(span.index)]
-    gone: np.ndarray[Any, Any] = (times > 0) & (times <= now)
+    gone: RowFlags = (times > 0) & (times <= now)
     return gone
 
 
@@ -106,16 +107,10 @@ def groups(span: Span) -> list[str | None]:
     return [values[row] for row in span.index]
 
 
-def _numbers(batch: pa.RecordBatch, name: str, otherwise: int) -> "np.ndarray[Any, Any]":
+def _numbers(batch: pa.RecordBatch, name: str, otherwise: int) -> npt.NDArray[np.int64]:
     column = batch.column(name).cast(pa.int64()).fill_null(otherwise)
-    numbers: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    numbers: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
     return numbers
-
-
-def _index(rows: "np.ndarray[Any, Any]") -> "range | np.ndarray[Any, Any]":
-    if int(rows[-1]) - int(rows[0]) == len(rows) - 1:
-        return range(int(rows[0]), int(rows[-1]) + 1)
-    return rows
 
 
 def _clamped(priority: int) -> int:

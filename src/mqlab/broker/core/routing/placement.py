@@ -1,7 +1,7 @@
 """Placement: messages get ids on every queue that they go to; they are reserved there, not visible yet."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.core.routing.duplicates import SentIds
 from mqlab.broker.core.routing.ordering import UNORDERED, Partition, partition
 from mqlab.broker.core.routing.remote_queues import TRANSMISSION
-from mqlab.wire.native.bodies import Payload
+from mqlab.wire.native.payload import Payload, RowFlags, RowIndex
 
 Placed = list[tuple[Queue, Span]]
 
@@ -101,9 +101,7 @@ def removal_records(removed: Placed) -> list[Remove]:
     return [Remove(number, tuple(ids)) for number, ids in ranges.items()]
 
 
-def _selected(
-    queue: Queue, payload: Payload, persistent: bool, sender: CoreSession | None
-) -> np.ndarray[Any, Any] | None:
+def _selected(queue: Queue, payload: Payload, persistent: bool, sender: CoreSession | None) -> RowFlags | None:
     """A flag for each message that a subscription gets; None: all."""
     subscription = queue.subscription
     if subscription is None:
@@ -114,7 +112,7 @@ def _selected(
 
 
 def _spans(
-    payload: Payload, base: int, partitions: tuple[Partition, ...], flags: np.ndarray[Any, Any] | None,
+    payload: Payload, base: int, partitions: tuple[Partition, ...], flags: RowFlags | None,
     persistent: bool, origin: str,
 ) -> Iterable[Span]:  # fmt: skip
     for part in partitions:
@@ -130,9 +128,7 @@ def _spans(
         )  # fmt: skip
 
 
-def _both(
-    rows: range | np.ndarray[Any, Any], others: range | np.ndarray[Any, Any] | None
-) -> range | np.ndarray[Any, Any]:
+def _both(rows: RowIndex, others: RowIndex | None) -> RowIndex:
     if others is None:
         return rows
     return np.intersect1d(np.asarray(rows), np.asarray(others), assume_unique=True)

@@ -1,7 +1,7 @@
 """Opening the subscription of a consumer: its own, shared, durable, or both."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import QUEUE, check_name, parse
@@ -80,7 +80,7 @@ def full_name(client: str, name: str, user: str = "") -> str:
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
-def stored_name(name: str, options: Mapping[str, Any]) -> str:
+def stored_name(name: str, options: Mapping[str, object]) -> str:
     """The full name of a subscription in the journal; old journals have it without escapes."""
     if "user" in options:
         return name

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from mqlab.broker import limits
 from mqlab.broker.core.context import Effects
@@ -17,6 +16,7 @@ from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.removal import Removal
 from mqlab.broker.core.routing.duplicates import SentIds, ids_of
 from mqlab.broker.core.routing.placement import EndedTransaction, Placed, restored
+from mqlab.json_values import JsonObject
 
 
 @dataclass(eq=False, slots=True)
@@ -138,7 +138,7 @@ class TwoPhaseCommit:
         self._effects.append(answer)
 
 
-def overview(two_phase_commit: TwoPhaseCommit) -> list[dict[str, Any]]:
+def overview(two_phase_commit: TwoPhaseCommit) -> list[JsonObject]:
     return [
         {
             "xid": xid,

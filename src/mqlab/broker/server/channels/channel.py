@@ -6,7 +6,7 @@ import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core.monitoring import EVERY, Mean
@@ -17,6 +17,7 @@ from mqlab.broker.server.channels.sending_end import SendingEnd
 from mqlab.broker.server.channels.token import ChannelToken
 from mqlab.broker.settings import Level
 from mqlab.client.errors import MessagingError, RefusedError
+from mqlab.json_values import JsonObject
 from mqlab.wire.tls import TlsError
 
 T = TypeVar("T")
@@ -63,7 +64,7 @@ class ChannelStatus:
             self._round_trip.add(seconds * 1e6)
             self._batch.add(messages)
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> JsonObject:
         """`since` is ms since 1970; `monitoring` is None if it is off."""
         return {
             "to": self._channel.to, "address": self._channel.address, "state": self.state.value,
@@ -73,7 +74,7 @@ class ChannelStatus:
             "monitoring": self._monitoring() if self._every else None,
         }  # fmt: skip
 
-    def _monitoring(self) -> dict[str, Any]:
+    def _monitoring(self) -> JsonObject:
         trip, batch = self._round_trip, self._batch
         return {
             "looks": trip.looks, "batch_short": batch.short, "batch_long": batch.long,
@@ -212,7 +213,7 @@ class SenderChannel:
         self._sending_end.give_up(batch)
         self.status.refused += batch.rows
 
-    async def _with_pings(self, receiver: ReceivingEnd, work: Coroutine[Any, Any, T], meanwhile: ChannelState) -> T:
+    async def _with_pings(self, receiver: ReceivingEnd, work: Coroutine[object, None, T], meanwhile: ChannelState) -> T:
         """Run `work` and ping the other broker; `meanwhile` is the state of the channel for that time."""
         task = asyncio.ensure_future(work)
         try:

@@ -1,12 +1,12 @@
 """All channels of a broker: those of its settings, and those that an administrator has added at run time."""
 
 import asyncio
-from typing import Any
 
 from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.server.channels.channel import SenderChannel
 from mqlab.broker.server.channels.host import ChannelHost
+from mqlab.json_values import JsonObject
 
 
 class ChannelRegistry:
@@ -41,7 +41,7 @@ class ChannelRegistry:
             raise CommandError(f"there is no channel to {to[:80]!r}")
         return channel
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> list[JsonObject]:
         return [channel.status.shown() for channel in self._channels.values()]
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """The broker's counters over HTTP: `/metrics` for Prometheus, `/status.json` and `/destinations.json` for the rest."""
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -13,6 +13,7 @@ from mqlab.broker.server.http.prometheus import PrometheusMetrics
 from mqlab.broker.server.http.responses import HttpResponse
 from mqlab.broker.server.http.server import HttpServer, Page, PageRenderer, log
 from mqlab.broker.settings import SettingError
+from mqlab.json_values import JsonObject
 from mqlab.wire.address import Address, BadAddressError
 
 _JSON: Final = "application/json"
@@ -67,7 +68,7 @@ def pages(broker: Broker) -> dict[str, Page]:
     return permitted_pages(served)
 
 
-def _json(document: dict[str, Any]) -> PageRenderer:
+def _json(document: JsonObject) -> PageRenderer:
     return lambda _: HttpResponse(_JSON, json.dumps(document).encode())
 
 

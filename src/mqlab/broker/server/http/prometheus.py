@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -13,6 +13,7 @@ from mqlab.broker.core import monitoring
 from mqlab.broker.core.model.destination_names import TEMPORARY
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.server.broker import Broker
+from mqlab.json_values import JsonObject
 
 
 class _Family(NamedTuple):
@@ -102,7 +103,7 @@ class PrometheusMetrics:
         """The counters as they are now."""
         self._broker.update_clock()
         destinations: dict[str, Values] = {}
-        monitored: dict[str, dict[str, Any]] = {}
+        monitored: dict[str, JsonObject] = {}
         for queue in self._broker.core.destinations.all_queues():
             label, is_separate = _label(queue)
             counted: Values = dict(asdict(queue.counters))
@@ -127,8 +128,8 @@ class PrometheusMetrics:
 
 class _Snapshot(Collector):
     def __init__(
-        self, status: dict[str, Any], destinations: dict[str, Values], monitored: dict[str, dict[str, Any]],
-        channels: dict[str, dict[str, Any]],
+        self, status: JsonObject, destinations: dict[str, Values], monitored: dict[str, JsonObject],
+        channels: dict[str, JsonObject],
     ) -> None:  # fmt: skip
         self._status = status
         self._destinations = destinations
@@ -185,7 +186,7 @@ def _gauges(queue: Queue | None) -> Values:
     }
 
 
-def _channel_values(status: dict[str, Any]) -> dict[str, Any]:
+def _channel_values(status: JsonObject) -> JsonObject:
     return {**status, **(status["monitoring"] or {}), "running": status["state"] == "running"}
 
 

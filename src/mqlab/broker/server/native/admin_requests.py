@@ -15,8 +15,7 @@ from mqlab.broker.core.model.sessions import CoreSession
 from mqlab.broker.server.access import AccessDeniedError, owner_name
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.trace.stanzas import StanzaError, level_from
-
-JsonObject = dict[str, Any]
+from mqlab.json_values import JsonObject
 
 _FINISHED: Final = object()
 

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mqlab.broker.core.errors import CommandError
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.frames import Frame, Kind
-
-JsonObject = dict[str, Any]
 
 
 class NativeCommands:

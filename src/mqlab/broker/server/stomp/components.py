@@ -6,7 +6,7 @@ from typing import Protocol
 from mqlab.broker import limits
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import check_name
-from mqlab.broker.server.stomp.commands import JsonObject, NativeCommands
+from mqlab.broker.server.stomp.commands import NativeCommands
 from mqlab.broker.server.stomp.handshake import ConnectHeaders
 from mqlab.broker.server.stomp.messages.destination_names import TEMPORARY, native_name
 from mqlab.broker.server.stomp.messages.unpacking import header_line
@@ -14,6 +14,7 @@ from mqlab.broker.server.stomp.producers import StompProducers
 from mqlab.broker.server.stomp.receipts import Receipts
 from mqlab.broker.server.stomp.subscriptions import StompSubscriptions
 from mqlab.broker.server.stomp.transactions import StompTransactions
+from mqlab.json_values import JsonObject
 
 
 class TemporaryQueues:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from time import time_ns
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
@@ -358,7 +358,7 @@ class StompTransport(InProcessTransport):
     def is_closing(self) -> bool:
         return self._socket.is_closing()
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         return self._socket.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

@@ -1,9 +1,10 @@
 """The headers of CONNECT: STOMP version, heart-beats, user and client id."""
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mqlab.broker import limits
+from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.stomp.frames import VERSIONS, StompError
 
@@ -16,7 +17,7 @@ class ConnectHeaders(NamedTuple):
     send_ms: int
     expect_ms: int
     # The HELLO of the native protocol.
-    hello: dict[str, Any]
+    hello: JsonObject
 
 
 class UnsupportedVersionError(StompError):
@@ -26,7 +27,7 @@ class UnsupportedVersionError(StompError):
 def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     """Raises StompError."""
     send_ms, expect_ms = _heart_beat(headers.get("heart-beat", "0,0"))
-    hello: dict[str, Any] = {
+    hello: JsonObject = {
         "version": native.VERSION,
         "client_id": headers.get("client-id", ""),
         "application": headers.get("application", ""),

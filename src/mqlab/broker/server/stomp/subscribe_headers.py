@@ -1,11 +1,12 @@
 """The headers of SUBSCRIBE."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from mqlab.broker import limits
 from mqlab.broker.core.selectors.texts import CONVERTING
 from mqlab.broker.server.stomp.messages.headers import flag, number
+from mqlab.json_values import JsonObject
 from mqlab.wire.stomp.frames import StompError
 
 Acknowledge = Literal["auto", "client", "client-individual"]
@@ -24,7 +25,7 @@ class SubscribeHeaders(NamedTuple):
     acknowledge: Acknowledge
     prefetch: int
     # The options of OPEN_CONSUMER in the native protocol.
-    options: dict[str, Any]
+    options: JsonObject
 
 
 def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeaders:
@@ -34,7 +35,7 @@ def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeader
         raise StompError("SUBSCRIBE needs a destination")
     if given is None and version != "1.0":
         raise StompError("SUBSCRIBE needs an id")
-    options: dict[str, Any] = {
+    options: JsonObject = {
         "selector": _selector(headers.get("selector", "")),
         "durable": durable_name(headers),
         "shared": headers.get("shared", ""),

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from weakref import WeakSet
 
 from mqlab.broker.core.broker import Core
@@ -21,6 +21,7 @@ from mqlab.broker.server.trace.records import MOST, WIDTH, RawRecords, encoded
 from mqlab.broker.server.trace.stanzas import Stanza, StanzaError, check_application, level_of, read_stanzas
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.broker.settings import Level, Settings
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import SINGLE, Payload
 
 log = logging.getLogger("mqlab.broker")
@@ -79,7 +80,7 @@ class TraceLevels:
         self._stanzas = read_stanzas(self._path)
         return True
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         return {
             "level": self._default,
             "said": [{"application": name, "level": level} for name, level in self._overrides.items()],
@@ -159,7 +160,7 @@ class ActivityTrace:
         if self.levels.reload():
             self._apply_to_all()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         queue = self._core.destinations.find(TRACE_QUEUE)
         counts: dict[str, int] = {}
         for connection in self._known():

@@ -2,7 +2,7 @@
 
 from collections import deque
 from time import time_ns
-from typing import Any, Final
+from typing import Final
 
 from mqlab.broker.server.native.refusal_frames import reply_key
 from mqlab.broker.server.trace.detail import RawDetail, detail_prefix
@@ -210,7 +210,7 @@ class OtherHooks:
 def _fields(frame: Frame) -> dict[str, Value]:
     """The first fields of a control frame, shortened; none if the frame cannot be read."""
     try:
-        document: dict[str, Any] = frame.json()
+        document = frame.json()
     except ProtocolError:
         return {}
     fields = {name[:MOST_TEXT]: _scalar(value) for name, value in [*document.items()][:_MOST_FIELDS]}

@@ -1,13 +1,14 @@
 """A client that consumes the records of a broker's activity trace."""
 
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from mqlab.broker.server.trace.records import SCHEMA, BadRecordsError, decoded
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
+from mqlab.json_values import JsonObject
 
 # How long to wait for a message: another reader may hold it.
 _RECEIVE_SECONDS: Final = 1.0
@@ -18,7 +19,7 @@ _PREFETCH: Final = 16
 class ActivityTraceReader:
     """`done()` acknowledges all tables read so far; the broker keeps the others."""
 
-    def __init__(self, session: aio.Session, consumer: aio.Consumer, status: dict[str, Any]) -> None:
+    def __init__(self, session: aio.Session, consumer: aio.Consumer, status: JsonObject) -> None:
         self._session = session
         self._consumer = consumer
         # The status of the trace when the reader was opened: `messages`, `dropped` and more.

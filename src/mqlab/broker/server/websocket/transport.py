@@ -53,7 +53,7 @@ class WebSocketTransport(asyncio.Transport):
             ping, self._ping = self._ping, None
             self.pong(ping)
 
-    # For STOMP
+    # For STOMP. Any: `asyncio.Transport` must take every buffer, and STOMP writes only bytes.
 
     def write(self, data: Any) -> None:
         self.writelines((data,))
@@ -102,7 +102,7 @@ class WebSocketTransport(asyncio.Transport):
         # Not now: STOMP is running.
         asyncio.get_running_loop().call_soon(self._read)
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> object:
         return self._socket.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from mqlab.broker.store.recovery.payload_holder import PAYLOAD_OVERHEAD_BYTES, P
 from mqlab.broker.store.recovery.scanner import scan
 from mqlab.broker.store.recovery.single_messages import SingleMessageRun, SingleMessages, remaining_runs
 from mqlab.errors import MqlabError
+from mqlab.json_values import JsonObject
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload
 
 # The rest of a file is read record by record if it is at most this long.
@@ -65,7 +66,7 @@ def _span(ranges: list[LiveRange]) -> Span:
 class RecoveredQueue:
     name: str
     next_id: int = 1
-    options: dict[str, Any] = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
     live: list[LiveRange] = field(default_factory=list)
     # (first id, rows) of what was removed since `live` was last updated; as arrays where they were read so.
     removed: list[tuple[int, int]] = field(default_factory=list)
