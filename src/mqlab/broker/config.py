@@ -6,10 +6,10 @@ Paths are relative to the file, sizes are bytes or have a unit, `policies` is a 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Final, NamedTuple, get_type_hints
 
 from mqlab.broker.channel_settings import CHANNEL_FIELDS, ChannelError, ChannelSettings
-from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, PolicyRule
+from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, PolicyRule, SettingValue
 from mqlab.broker.security.patterns import check_pattern
 from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 from mqlab.broker.yaml_file import YamlNode, read_yaml
@@ -24,7 +24,7 @@ _HINTS: Final[dict[str, object]] = {**get_type_hints(Settings), **get_type_hints
 _NUMBER: Final = re.compile(r"(\d{1,15})\s?([A-Za-z]*)", re.ASCII)
 
 
-def settings_from(path: Path, overrides: Mapping[str, Any] | None = None) -> Settings:
+def settings_from(path: Path, overrides: Mapping[str, SettingValue] | None = None) -> Settings:
     """The settings of a file; `overrides`, such as command-line options, take precedence."""
     config = _read(path)
     try:
@@ -36,7 +36,7 @@ def settings_from(path: Path, overrides: Mapping[str, Any] | None = None) -> Set
         raise SettingError(f"{path}:{lines[0]}: {error}" if lines else str(error)) from None
 
 
-def parse_value(key: str, text: str, folder: Path = Path()) -> Any:
+def parse_value(key: str, text: str, folder: Path = Path()) -> SettingValue:
     """Parse the value of a setting: `8MiB`, `yes`, `none`, or a path relative to `folder`."""
     hint = _HINTS.get(key)
     if key not in SETTING_NAMES or hint is Policies:
@@ -61,7 +61,7 @@ def parse_value(key: str, text: str, folder: Path = Path()) -> Any:
     return "" if hint is str and text == "none" else text
 
 
-def _named(key: str, text: str) -> Any:
+def _named(key: str, text: str) -> SettingValue:
     """One item of a repeated option: `orders=queue:orders@B`, `B=tcp:127.0.0.1:7766`."""
     name, equals, rest = text.partition("=")
     if not equals:
@@ -86,7 +86,7 @@ def _whole_number(key: str, text: str) -> int:
 
 
 class _Config(NamedTuple):
-    values: dict[str, Any]
+    values: dict[str, SettingValue]
     lines: dict[str, int]
 
 
@@ -95,7 +95,7 @@ def _read(path: Path) -> _Config:
     return _Config({key: _value(key, node) for key, node in nodes.items()}, {k: node.line for k, node in nodes.items()})
 
 
-def _value(key: str, node: YamlNode) -> Any:
+def _value(key: str, node: YamlNode) -> SettingValue:
     if key == "policies":
         return Policies(tuple(_rule(item) for item in node.items()))
     if key == "remotes" and not isinstance(node.value, str):
@@ -107,7 +107,7 @@ def _value(key: str, node: YamlNode) -> Any:
     return _parsed(key, node)
 
 
-def _parsed(key: str, node: YamlNode) -> Any:
+def _parsed(key: str, node: YamlNode) -> SettingValue:
     text = node.text()
     try:
         return parse_value(key, text, node.path.parent)
@@ -120,7 +120,7 @@ def _channel(node: YamlNode) -> ChannelSettings:
     missing = [key for key in ("to", "address") if key not in keys]
     if missing:
         raise node.error(f"a channel needs {missing[0]}")
-    values: dict[str, Any] = {}
+    values: dict[str, SettingValue] = {}
     for key, value in keys.items():
         text = value.text()
         try:

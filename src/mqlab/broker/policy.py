@@ -62,13 +62,15 @@ _LEAST: Final = {
     "queue_limit": 1, "message_limit": 0, "save_extent": 0, "redelivery_limit": 0, "duplicate_window": 0,
 }  # fmt: skip
 POLICY_FIELDS: Final = tuple(setting.name for setting in fields(Policy))
+# Any: the dataclasses of the settings declare and check the type of each value, and mypy cannot look that up by name.
+SettingValue = Any
 
 
 class PolicyRule(NamedTuple):
     """Values for the destinations that a pattern (`queue:orders.#`) matches, in place of the defaults."""
 
     pattern: str
-    values: dict[str, Any]
+    values: dict[str, SettingValue]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings, check_remote
-from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError
+from mqlab.broker.policy import POLICY_FIELDS, Policies, Policy, PolicyError, SettingValue
 from mqlab.errors import MqlabError
 from mqlab.wire.address import BROKER_NAME, Address, BadAddressError
 
@@ -172,7 +172,7 @@ class Settings:
                 raise SettingError(f"{prefix}{name}: {getattr(policy, name)!r} leads to another broker")
 
     @classmethod
-    def flat(cls, **values: Any) -> "Settings":
+    def flat(cls, **values: SettingValue) -> "Settings":
         """Create settings from values of this class and of Policy, as options and files give them."""
         unknown = [name for name in values if name not in SETTING_NAMES]
         if unknown:

@@ -11,20 +11,6 @@ from mqlab.client.headers import Byte, Float, Int, Short
 from mqlab.client.message import Delivery, Message
 
 __all__ = [
-    "Byte",
-    "ClosedError",
-    "Connection",
-    "Consumer",
-    "Delivery",
-    "Float",
-    "Int",
-    "LoginError",
-    "Message",
-    "MessagingError",
-    "Producer",
-    "RefusedError",
-    "Requester",
-    "Session",
-    "Short",
-    "connect",
-]
+    "Byte", "ClosedError", "Connection", "Consumer", "Delivery", "Float", "Int", "LoginError", "Message",
+    "MessagingError", "Producer", "RefusedError", "Requester", "Session", "Short", "connect",
+]  # fmt: skip

@@ -68,10 +68,10 @@ def property_type(name: str, value: Value) -> str:
     return letter
 
 
-def _fits(letter: str, value: Any) -> bool:
+def _fits(letter: str, value: Value) -> bool:
     limit = _INTEGERS.get(letter)
-    if limit is not None:
-        return bool(-limit <= value < limit)
+    if limit is not None and isinstance(value, int):
+        return -limit <= value < limit
     if letter == "f":
         try:
             struct.pack("<f", value)
@@ -134,7 +134,7 @@ class MessageEncoder:
         try:
             if layout is None:
                 return self._any_message(body, headers, properties)
-            texts: Any = headers
+            texts: Any = headers  # mypy does not narrow the values of a TypedDict
             for text in texts.values():
                 if type(text) is not str:
                     return self._any_message(body, headers, properties)
@@ -146,7 +146,7 @@ class MessageEncoder:
     def _any_message(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None) -> Payload:
         now = _now_ms()
         names, letters, values = [*self._names], self._letters, [*self._next_stamp(now).values()]
-        numbers: dict[str, Any] = {}
+        numbers: dict[str, object] = {}
         for name, value in headers.items():
             if value is None:
                 continue
@@ -213,6 +213,7 @@ class MessageEncoder:
             columns["timestamp"] = pa.array(np.full(rows, now, dtype=np.int64))
         return columns
 
+    # Any: a TypedDict gives its values as objects; `_check` refuses those that are not whole numbers.
     def _numbers(self, chosen: dict[str, Any], now: int) -> dict[str, int]:
         """The numeric headers as they are sent: absolute times, without default values."""
         defaults = self.defaults

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Bodies, Payload, decode, select_rows
-from mqlab.wire.native.columns import PROPERTY, Value, column, column_names, decode_batch, decode_single
+from mqlab.wire.native.columns import PROPERTY, Decoded, Value, column, column_names, decode_batch, decode_single
 from mqlab.wire.templates import MessageTemplate
 
 DEFAULT_PRIORITY: Final = 4
@@ -29,9 +29,9 @@ class Delivery:
         self.persistent = persistent
         # The destination to which they were sent.
         self.destination = destination
-        self._columns: dict[str, list[Any]] = {}
+        self._columns: dict[str, list[Decoded]] = {}
         # Headers and properties of a single message, once it is decoded.
-        self._single: Mapping[str, Any] | None = None
+        self._single: Mapping[str, Decoded] | None = None
 
     @property
     def rows(self) -> int:
@@ -74,7 +74,7 @@ class Delivery:
         rest = select_rows(self.payload, range(rows, self.rows))
         return Delivery(self.first + rows, rest, self.delivered, self.persistent, self.destination)
 
-    def header(self, name: str, row: int) -> Any:
+    def header(self, name: str, row: int) -> Decoded:
         if self._single is not None:
             return self._single.get(name)
         if not self.payload.form & COLUMNS:

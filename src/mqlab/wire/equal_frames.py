@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from mqlab.wire.fixed_rows import count_equal_rows
+from mqlab.wire.fixed_rows import Table, count_equal_rows
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import Bytes, equal_offsets
-
-Rows = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 # So many frames are compared first: where few are equal, comparing all would be wasted.
 _FIRST_ROWS = 16
@@ -19,9 +17,9 @@ class FrameTemplate:
         self._before = len(head)
         self._size = size
         self._row = np.frombuffer(b"".join((head, bytes(size), tail)), dtype=np.uint8)
-        self._table: Rows = self._row.reshape(1, -1)
+        self._table: Table = self._row.reshape(1, -1)
 
-    def filled(self, bodies: Rows) -> bytes:
+    def filled(self, bodies: Table) -> bytes:
         """The frames of all rows, joined."""
         rows = len(bodies)
         if rows > len(self._table):

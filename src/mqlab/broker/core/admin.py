@@ -34,20 +34,13 @@ def totals(core: Core) -> JsonObject:
         messages += queue.messages
         size += queue.size
     return {
-        "messages": messages,
-        "bytes": size,
-        "memory": core.context.memory,
-        "held_producers": len(core.flow.held),
+        "messages": messages, "bytes": size, "memory": core.context.memory, "held_producers": len(core.flow.held),
         "holds": core.flow.holds,
         "held_ms": core.flow.held_ms + sum(max(0, now - producer.held_since) // 1000 for producer in core.flow.held),
-        "queues": len(core.destinations.queues),
-        "topics": len(core.destinations.routing.topics),
-        "subscriptions": len(core.destinations.routing.subscriptions),
-        "prepared": len(core.two_phase_commit.waiting),
-        "sessions": len(core.sessions),
-        "disk_full": core.disk_full,
-        "monitoring": core.settings.monitoring,
-    }
+        "queues": len(core.destinations.queues), "topics": len(core.destinations.routing.topics),
+        "subscriptions": len(core.destinations.routing.subscriptions), "prepared": len(core.two_phase_commit.waiting),
+        "sessions": len(core.sessions), "disk_full": core.disk_full, "monitoring": core.settings.monitoring,
+    }  # fmt: skip
 
 
 def list_queues(core: Core, is_chosen: Callable[[Queue], bool] = lambda _: True) -> list[JsonObject]:
@@ -180,14 +173,10 @@ def summary(queue: Queue) -> JsonObject:
     """The figures of a queue or subscription for a list."""
     subscription = queue.subscription
     about: JsonObject = {
-        "name": queue.full_name,
-        "messages": queue.messages,
-        "bytes": queue.size,
-        "consumers": len(queue.consumers),
-        "producers": sum(len(source.producers) for source in queue.sources),
-        "temporary": queue.owner is not None,
+        "name": queue.full_name, "messages": queue.messages, "bytes": queue.size, "consumers": len(queue.consumers),
+        "producers": sum(len(source.producers) for source in queue.sources), "temporary": queue.owner is not None,
         "monitoring": monitoring.describe(queue),
-    }
+    }  # fmt: skip
     if subscription is not None:
         about |= {
             "topic": f"topic:{subscription.terms.topic}",

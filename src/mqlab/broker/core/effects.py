@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mqlab.broker.core.durability.records import Record
 from mqlab.broker.core.model.messages import Span
@@ -98,3 +98,5 @@ Effect = (
     Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | Requeued | BrowseEnded | Answer | Continue
     | Append
 )  # fmt: skip
+# Any: an action takes only effects of its own type, and a dict cannot say so.
+EffectActions = dict[type, Callable[[Any], None]]

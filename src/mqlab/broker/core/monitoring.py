@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.model.messages import Span
@@ -164,7 +163,7 @@ def _moving_mean(mean: float, values: list[int], forgets_in: int) -> float:
 
 
 @lru_cache
-def _weights(forgets_in: int) -> npt.NDArray[np.float64]:
+def _weights(forgets_in: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The weight of a value after so many later ones; the newest is the last."""
     return (1 - 1 / forgets_in) ** np.arange(_REMEMBERED, -1, -1, dtype=np.float64)
 

@@ -42,6 +42,8 @@ class AccessDeniedError(CommandError):
 class Client(Protocol):
     """A connection whose client has logged in."""
 
+    number: int
+
     @property
     def user(self) -> User: ...
 
@@ -67,14 +69,11 @@ class Access:
         self._core = core
         self._client = client
         self._checks: dict[CheckKind, Callable[[Requirement, Arguments], None]] = {
-            CheckKind.USE: self._check_use,
-            CheckKind.MANAGE: self._check_management,
-            CheckKind.OWN_TEMPORARY: self._check_own_temporary,
-            CheckKind.PREPARED: self._check_prepared,
-            CheckKind.CHANNEL: self._check_channel,
-            CheckKind.EVERYTHING: self._check_everything,
+            CheckKind.USE: self._check_use, CheckKind.MANAGE: self._check_management,
+            CheckKind.OWN_TEMPORARY: self._check_own_temporary, CheckKind.PREPARED: self._check_prepared,
+            CheckKind.CHANNEL: self._check_channel, CheckKind.EVERYTHING: self._check_everything,
             CheckKind.TRACE: self._check_trace,
-        }
+        }  # fmt: skip
 
     def check_frame(self, kind: Kind, **arguments: str) -> None:
         """Raises AccessDeniedError."""
@@ -111,7 +110,10 @@ class Access:
 
     def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:
         """The use of a destination that does not exist needs the right to create it, too."""
-        right, name = requirement.right, self._core.destinations.remotes.actual(_text(arguments, requirement.argument))
+        right, name = (
+            requirement.right,
+            self._core.destinations.remotes.actual(required_text(arguments, requirement.argument)),
+        )
         if name.startswith(_TEMPORARY):
             # A client that has learned the name of a temporary queue may reply to it.
             if right != "write" and not self._owns(self._core.destinations.find(name)):
@@ -124,7 +126,7 @@ class Access:
 
     def _check_management(self, requirement: Requirement, arguments: Arguments) -> None:
         """The name is that of a queue, or `subscription:NAME`: then the rights on its topic count."""
-        name = _text(arguments, requirement.argument)
+        name = required_text(arguments, requirement.argument)
         queue = self._core.destinations.find(name)
         if name.startswith(_SUBSCRIPTION):
             # Only a user who may manage every subscription may learn that this one does not exist.
@@ -139,12 +141,12 @@ class Access:
                 raise self._denied(requirement.right, actual)
 
     def _check_own_temporary(self, requirement: Requirement, arguments: Arguments) -> None:
-        name = _text(arguments, requirement.argument)
+        name = required_text(arguments, requirement.argument)
         if not self._owns(self._core.destinations.find(name)):
             raise AccessDeniedError(f"{name} does not exist, or is a temporary queue of another connection")
 
     def _check_prepared(self, requirement: Requirement, arguments: Arguments) -> None:
-        xid = _text(arguments, requirement.argument)
+        xid = required_text(arguments, requirement.argument)
         if not self._may_decide(xid):
             user = self._user.name
             raise AccessDeniedError(
@@ -152,7 +154,7 @@ class Access:
             )
 
     def _check_channel(self, requirement: Requirement, arguments: Arguments) -> None:
-        queue = _transmission(_text(arguments, requirement.argument))
+        queue = _transmission(required_text(arguments, requirement.argument))
         if not self._user.may(requirement.right, queue):
             raise self._denied(requirement.right, queue)
 
@@ -197,7 +199,7 @@ class Access:
         return AccessDeniedError(f"{self._user.name} has no right to {_VERBS[right]} {name}")
 
 
-def _text(arguments: Arguments, key: str) -> str:
+def required_text(arguments: Arguments, key: str) -> str:
     value = arguments.get(key)
     if not isinstance(value, str) or not value:
         raise CommandError(f"the request needs {key}")

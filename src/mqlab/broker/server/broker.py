@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns, time_ns
-from typing import Any, Final, TextIO
+from typing import Final, Protocol, TextIO
 
 from mqlab.broker.core import effects
 from mqlab.broker.core.admin import totals
@@ -18,6 +18,7 @@ from mqlab.broker.core.durability.records import Declare, Remember
 from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.security.guard import Guard
+from mqlab.broker.security.rights import User
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.channels.registry import ChannelRegistry
@@ -63,6 +64,21 @@ _TOKEN_BYTES: Final = 16
 _MERGE_SECONDS: Final = 0.05
 
 
+class OpenConnection(Protocol):
+    """A connection, maybe before its login; then its client id is ""."""
+
+    client_id: str
+
+    @property
+    def user(self) -> User: ...
+
+    def drop(self) -> None: ...
+
+
+class Flushable(Protocol):
+    def flush(self) -> None: ...
+
+
 class Broker:
     """Owns the core. Connections call commands of the core and then `run_effects()`, which calls connections back."""
 
@@ -79,7 +95,7 @@ class Broker:
         self._effects, self._wakes = self.core.effects, self.core.wake_times
         # The error that stops the broker.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self.connections: set[Any] = set()
+        self.connections: set[OpenConnection] = set()
         self.numbers = count(1)
         # When the current turn began (ns since 1970).
         self.now = 0
@@ -91,7 +107,7 @@ class Broker:
         self.logins = LoginQueue(self.users, self.guard) if self.users is not None else None
         self.channels = ChannelRegistry(self)
         # Connections with unsent frames; `run_effects` flushes them.
-        self.unsent: list[Any] = []
+        self.unsent: list[Flushable] = []
         self._loop = asyncio.get_running_loop()
         self.scheduler = Scheduler(self._loop)
         self.unfinished = UnfinishedFrames(settings.memory_limit)
@@ -111,7 +127,7 @@ class Broker:
         # The timer for the core's next timed event, and when that is due (ms since 1970).
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
-        self._actions: dict[type, Callable[[Any], None]] = {
+        self._actions: effects.EffectActions = {
             effects.Deliver: lambda effect: effect.consumer.session.owner.deliver(effect),
             effects.Confirm: lambda effect: effect.producer.session.owner.confirm(effect),
             effects.Credit: lambda effect: effect.producer.session.owner.credit(effect),
@@ -222,17 +238,12 @@ class Broker:
         """Counters since the start, and the current depth."""
         counters = self._journal.counters if self._journal else JournalCounters()
         return {
-            **totals(self.core),
-            "syncs": counters.syncs,
-            "sync_seconds": counters.sync_seconds,
-            "journal_bytes": counters.bytes,
-            "journal_length": self._journal.length if self._journal else 0,
-            "checkpoints": counters.checkpoints,
-            "checkpoint_seconds": counters.checkpoint_seconds,
-            "checkpoint_bytes": counters.carried_bytes,
-            "connections": len(self.connections),
+            **totals(self.core), "syncs": counters.syncs, "sync_seconds": counters.sync_seconds,
+            "journal_bytes": counters.bytes, "journal_length": self._journal.length if self._journal else 0,
+            "checkpoints": counters.checkpoints, "checkpoint_seconds": counters.checkpoint_seconds,
+            "checkpoint_bytes": counters.carried_bytes, "connections": len(self.connections),
             "longest_turn_ns": self.scheduler.longest_turn_ns,
-        }
+        }  # fmt: skip
 
     async def close(self) -> None:
         self.scheduler.close()

@@ -12,6 +12,7 @@ from typing import Final
 from cryptography import x509
 
 from mqlab.broker import limits
+from mqlab.broker.security.rights import ANYONE
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.settings import SettingError
@@ -112,7 +113,7 @@ class TlsHandshake:
     """A connection during its TLS handshake. It counts as a connection."""
 
     # It has not logged in.
-    client_id = ""
+    client_id, user = "", ANYONE
 
     def __init__(self, broker: Broker, sock: socket.socket, peer: str) -> None:
         self._broker = broker

@@ -4,6 +4,7 @@ import asyncio
 from typing import Final, cast
 
 from mqlab.broker import limits
+from mqlab.broker.security.rights import ANYONE
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.peer_address import peer_of
@@ -39,7 +40,7 @@ class ProtocolDetection(asyncio.Protocol):
     """A connection whose protocol is unknown. It counts as a connection, and has the same time to log in."""
 
     # It has not logged in.
-    client_id = ""
+    client_id, user = "", ANYONE
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

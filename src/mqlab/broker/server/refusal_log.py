@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from mqlab.broker import limits
+from mqlab.broker.server.access import Client
 from mqlab.broker.server.native.refusal_frames import REFUSALS
 from mqlab.wire.native.frames import Frame, Kind
 
@@ -47,13 +48,13 @@ class RefusalLog(LimitedLog):
         """Log that the broker has ended a connection."""
         self._ended.warn("connection ended: %s", message)
 
-    def refused(self, connection: Any, command: str, error: Exception) -> None:
+    def refused(self, connection: Client, command: str, error: Exception) -> None:
         """Log that the broker has refused a command of a connection that has logged in."""
         user, number = connection.user.name, connection.number
         self.warn("%s of %s (connection %d) is refused: %s", command, user, number, error)
 
 
-def with_refusal_log(refusals: RefusalLog, connection: Any, handler: Handler) -> Handler:
+def with_refusal_log(refusals: RefusalLog, connection: Client, handler: Handler) -> Handler:
     """Return the handler of a frame that opens a link; an operator wants to know when the broker refuses one."""
 
     def handle(frame: Frame) -> object:

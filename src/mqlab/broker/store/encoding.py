@@ -106,6 +106,7 @@ def _json(record: Declare | Remember) -> list[Buffer]:
     return [json.dumps(record).encode()]
 
 
+# Any: an encoder takes only records of its own type, and a dict cannot say so.
 _BODY_ENCODERS: Final[dict[type[Record], Callable[[Any], list[Buffer]]]] = {
     Put: _put,
     Remove: _remove,

@@ -1,14 +1,15 @@
 """Encodes messages as frames (method, content header, body), and whole batches at once."""
 
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, frame, method_payload
 from mqlab.wire.amqp.values import AmqpError, ValueReader, short
+from mqlab.wire.fixed_rows import Table
 
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+Row = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 BASIC: Final = 60
 # class, weight, size of the body, property flags.
@@ -30,13 +31,13 @@ class AmqpPublisher:
         self._mode = b"\x02" if persistent else b""
         self._max_body_frame = frame_max - FRAME_EXTRA if frame_max else 1 << 31
         # For one size of bodies: an encoded message, and the places of the parts of its body.
-        self._template: tuple[int, Any, list[tuple[int, int, int]]] = (-1, None, [])
+        self._template: tuple[int, Row, list[tuple[int, int, int]]] = (-1, np.empty(0, dtype=np.uint8), [])
 
     def row_size(self, size: int) -> int:
         """The bytes of an encoded message with a body of this size."""
         return len(self._row(size)[0])
 
-    def batch(self, bodies: Matrix) -> bytes:
+    def batch(self, bodies: Table) -> bytes:
         """Encode a message for each row."""
         rows, size = bodies.shape
         template, places = self._row(size)
@@ -63,7 +64,7 @@ class AmqpPublisher:
             parts += (FRAME.pack(BODY, self._channel, len(piece)), piece, b"\xce")
         return b"".join(parts)
 
-    def _row(self, size: int) -> tuple[Any, list[tuple[int, int, int]]]:
+    def _row(self, size: int) -> tuple[Row, list[tuple[int, int, int]]]:
         """An encoded message with a blank body, and the places (offset, begin, end) of the parts of the body."""
         if self._template[0] != size:
             row = np.frombuffer(self.message(bytes(size)), dtype=np.uint8)

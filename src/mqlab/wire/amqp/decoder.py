@@ -5,7 +5,7 @@ Consecutive messages that differ only in bodies and delivery tags, the usual cas
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -207,10 +207,10 @@ def _count_following(buffer: bytes, at: int, rows: int, tag: int, single: _Singl
     table = as_table(buffer, at, rows + 1, length)
     equal = count_equal_rows(table, ((0, tag_at), (tag_at + 8, body_at), (body_at + size, length))) - 1
     tags = np.ascontiguousarray(table[1 : equal + 1, tag_at : tag_at + 8]).view(">u8").reshape(-1)
-    consecutive: Any = tags == _steps(equal) + np.uint64(tag)
+    consecutive: np.ndarray[tuple[int], np.dtype[np.bool_]] = tags == _steps(equal) + np.uint64(tag)
     return equal if consecutive.all() else int(consecutive.argmin())
 
 
 @lru_cache(maxsize=64)
-def _steps(rows: int) -> Any:
+def _steps(rows: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
     return np.arange(1, rows + 1, dtype=np.uint64)

@@ -45,8 +45,10 @@ _FIELDS: Final = {
     "confirm.select": (85, 10, "b"), "confirm.select-ok": (85, 11, ""),
 }  # fmt: skip
 _NAMES: Final = {_IDS.pack(group, number): name for name, (group, number, _) in _FIELDS.items()}
+# Any: the letters of its method say which type an argument has, as those of the struct library do.
+Argument = Any
 _SIZES: Final = {"B": 1, "H": 2, "I": 4, "Q": 8}
-_WRITERS: Final[dict[str, Callable[[Any], bytes]]] = {"s": short, "S": long, "T": table}
+_WRITERS: Final[dict[str, Callable[[Argument], bytes]]] = {"s": short, "S": long, "T": table}
 
 
 class Method(NamedTuple):
@@ -54,19 +56,19 @@ class Method(NamedTuple):
 
     channel: int
     name: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[Argument, ...]
 
 
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     return FRAME.pack(kind, channel, len(payload)) + payload + b"\xce"
 
 
-def method(channel: int, name: str, *arguments: Any) -> bytes:
+def method(channel: int, name: str, *arguments: Argument) -> bytes:
     """Encode a method as a frame. Raises AmqpError for a name that is too long."""
     return frame(METHOD, channel, method_payload(name, *arguments))
 
 
-def method_payload(name: str, *arguments: Any) -> bytes:
+def method_payload(name: str, *arguments: Argument) -> bytes:
     group, number, fields = _FIELDS[name]
     parts = [_IDS.pack(group, number)]
     bits: list[bool] = []
@@ -87,8 +89,8 @@ def read_method(channel: int, payload: bytes) -> Method:
     if name is None:
         raise AmqpError(f"an unknown method: {payload[:4].hex()}")
     reader = ValueReader(payload, 4)
-    readers: dict[str, Callable[[], Any]] = {"s": reader.short, "S": reader.long, "T": reader.table}
-    values: list[Any] = []
+    readers: dict[str, Callable[[], Argument]] = {"s": reader.short, "S": reader.long, "T": reader.table}
+    values: list[Argument] = []
     mask, byte = 0, 0
     for letter in _FIELDS[name][2]:
         if letter == "b":

@@ -1,8 +1,7 @@
 """Encodes messages and acknowledgements as packets, whole batches at once."""
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.wire.fixed_rows import Table
 from mqlab.wire.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, Version, data, packet, properties, text, varint
@@ -17,13 +16,13 @@ class MqttPublisher:
         self._qos = qos
         self._topic = text(topic)
         # The head of messages with bodies of one size.
-        self._template: tuple[int, Any] = (-1, None)
+        self._template = (-1, np.empty(0, dtype=np.uint8))
 
     def row_size(self, size: int) -> int:
         """The bytes of an encoded message with a body of this size."""
         return len(self._head(size)) + size
 
-    def batch(self, bodies: Table, ids: Any = None) -> bytes:
+    def batch(self, bodies: Table, ids: npt.NDArray[np.uint16] | None = None) -> bytes:
         """Encode a message for each row; `ids`: the packet ids (uint16) for QoS 1."""
         rows, size = bodies.shape
         head = self._head(size)
@@ -31,6 +30,7 @@ class MqttPublisher:
         packets[:, : len(head)] = head
         packets[:, len(head) :] = bodies
         if self._qos:
+            assert ids is not None
             at = len(head) - (3 if self._version == 5 else 2)
             packets[:, at : at + 2] = ids.astype(">u2").view(np.uint8).reshape(rows, 2)
         return packets.tobytes()
@@ -46,7 +46,7 @@ class MqttPublisher:
         encoded_properties = properties(*fields) if self._version == 5 else b""
         return packet(self._first, b"".join((self._topic, number, encoded_properties, body)))
 
-    def _head(self, size: int) -> Any:
+    def _head(self, size: int) -> npt.NDArray[np.uint8]:
         if self._template[0] != size:
             # The packet id and, in MQTT 5, the length 0 of the properties.
             gap = bytes((2 if self._qos else 0) + (self._version == 5))

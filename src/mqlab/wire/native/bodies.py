@@ -30,20 +30,9 @@ from mqlab.wire.native.payload import (
 )
 
 __all__ = [
-    "BINARY",
-    "COLUMNS",
-    "SINGLE",
-    "Bodies",
-    "Buffer",
-    "MalformedPayloadError",
-    "Payload",
-    "as_body",
-    "decode",
-    "encode",
-    "encode_equal",
-    "select_rows",
-    "validate",
-]
+    "BINARY", "COLUMNS", "SINGLE", "Bodies", "Buffer", "MalformedPayloadError", "Payload", "as_body", "decode",
+    "encode", "encode_equal", "select_rows", "validate",
+]  # fmt: skip
 
 _NO_HEADERS: Final[Mapping[str, Value]] = {}
 

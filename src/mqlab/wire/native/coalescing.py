@@ -1,13 +1,13 @@
 """Coalesces single messages into a batch, and splits a batch into single messages."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from mqlab.wire.native.bodies import decode, encode, encode_equal
-from mqlab.wire.native.columns import columns_of, decode_batch, decode_values, encode_columns, encode_single
+from mqlab.wire.native.columns import Decoded, columns_of, decode_batch, decode_values, encode_columns, encode_single
 from mqlab.wire.native.frames import FORM, Frame, Kind
 from mqlab.wire.native.payload import BINARY, COALESCED, SINGLE, Buffer, MalformedPayloadError, Payload, payload_of
 
@@ -82,7 +82,7 @@ def split_batch(payload: Payload) -> list[Payload]:
     return [_single(body, layout.names, letters, values) for body, *values in rows]
 
 
-def _single(body: bytes, names: tuple[str, ...], letters: str, values: list[Any]) -> Payload:
+def _single(body: bytes, names: tuple[str, ...], letters: str, values: list[Decoded]) -> Payload:
     """Encode a row without the headers that it does not have."""
     if None in values:
         present = [field for field in zip(names, letters, values, strict=True) if field[2] is not None]

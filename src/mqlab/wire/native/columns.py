@@ -13,21 +13,15 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mqlab.wire.native.arrow import BODY_ONLY, read_batch, serialized
-from mqlab.wire.native.payload import (
-    COLUMNS,
-    SINGLE,
-    Bodies,
-    Buffer,
-    MalformedPayloadError,
-    Payload,
-    RowIndex,
-    payload_of,
-)
+from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
 
 Value = bool | int | float | str | bytes
+# Any: struct and pyarrow give values whose types only the letters of the column list tell.
+Decoded = Any
 
 # Types by their letter: in Arrow, and in a single message ("I": the length of a string).
 _ARROW: Final = {
@@ -141,7 +135,7 @@ def encode_single(body: Buffer, names: tuple[str, ...], letters: str, values: Se
 class SingleMessage(NamedTuple):
     """A single message taken apart: its headers and properties, and where in its payload the body begins."""
 
-    values: dict[str, Any]
+    values: dict[str, Decoded]
     data: Buffer
     begin: int
     # The body by itself, if it was at hand.
@@ -157,7 +151,7 @@ class SingleMessage(NamedTuple):
 
 
 # The constructor in a third of the time, for code that makes one for each message.
-_single_message: Callable[[tuple[dict[str, Any], Buffer, int, bytes | None]], SingleMessage] = partial(
+_single_message: Callable[[tuple[dict[str, Decoded], Buffer, int, bytes | None]], SingleMessage] = partial(
     tuple.__new__, SingleMessage
 )
 
@@ -190,7 +184,7 @@ def decode_single(payload: Payload) -> SingleMessage:
     return single
 
 
-def decode_values(data: Buffer, layout: ColumnLayout) -> tuple[Sequence[Any], int]:
+def decode_values(data: Buffer, layout: ColumnLayout) -> tuple[Sequence[Decoded], int]:
     """The values of a single message, and the offset after them. Raises MalformedPayloadError."""
     end = layout.strings_at
     try:
@@ -265,7 +259,7 @@ def bodies_of(payload: Payload) -> Bodies:
     return Bodies(values, steps)
 
 
-def take(payload: Payload, index: RowIndex) -> Payload:
+def take(payload: Payload, index: range | npt.NDArray[np.int64]) -> Payload:
     """These rows of a payload, as a payload. One row becomes a single message."""
     if len(index) == payload.rows:
         return payload

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
+Integers = np.ndarray[tuple[int], np.dtype[np.integer]]
 
 
 def paste(rows: int, parts: "Sequence[bytes | Matrix]") -> bytes:
@@ -22,14 +22,14 @@ def paste(rows: int, parts: "Sequence[bytes | Matrix]") -> bytes:
     return whole.tobytes()
 
 
-def equal_widths(*columns: "np.ndarray[tuple[int], np.dtype[Any]]") -> Iterator[tuple[int, int]]:
+def equal_widths(*columns: Integers) -> Iterator[tuple[int, int]]:
     """Begin and end of each run of rows in which each column has numbers of one width and one sign."""
     widths = np.stack([_widths_and_signs(values) for values in columns])
     breaks = np.flatnonzero((widths[:, 1:] != widths[:, :-1]).any(axis=0)) + 1
     return pairwise((0, *breaks.tolist(), widths.shape[1]))
 
 
-def decimals(values: "np.ndarray[tuple[int], np.dtype[Any]]") -> Matrix:
+def decimals(values: Integers) -> Matrix:
     """Integers of one width and one sign as text: a row for each."""
     magnitude = np.abs(values.astype(np.int64))
     digits = len(str(int(magnitude[0])))
@@ -40,6 +40,6 @@ def decimals(values: "np.ndarray[tuple[int], np.dtype[Any]]") -> Matrix:
     return np.concatenate((np.full((len(values), 1), ord("-"), dtype=np.uint8), text), axis=1)
 
 
-def _widths_and_signs(values: "np.ndarray[tuple[int], np.dtype[Any]]") -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+def _widths_and_signs(values: Integers) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     steps = 10 ** np.arange(1, 19, dtype=np.int64)
     return np.searchsorted(steps, np.abs(values.astype(np.int64)), side="right") + (len(steps) + 1) * (values < 0)

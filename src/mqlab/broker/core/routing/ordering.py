@@ -1,6 +1,6 @@
 """The headers by which a queue orders messages: priority, due time, expiry, group."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ def partition(payload: Payload) -> tuple[Partition, ...]:
     if not payload.form & COLUMNS:
         return UNORDERED
     if payload.form & SINGLE:
-        values: dict[str, Any] = decode_single(payload).values
+        values = decode_single(payload).values
         if ORDERING_HEADERS.isdisjoint(values):
             return UNORDERED
         priority = values.get("priority", DEFAULT_PRIORITY)
@@ -98,8 +98,7 @@ def groups(span: Span) -> list[str | None]:
     """The group of each of its messages."""
     payload = span.whole()
     if payload.form & SINGLE:
-        group: Any = decode_single(payload).values.get("group")
-        return [group]
+        return [decode_single(payload).values.get("group")]
     batch = decode_batch(payload)
     if "group" not in batch.schema.names:
         return [None] * span.rows

@@ -13,7 +13,6 @@ from mqlab.broker.server.http.prometheus import PrometheusMetrics
 from mqlab.broker.server.http.responses import HttpResponse
 from mqlab.broker.server.http.server import HttpServer, Page, PageRenderer, log
 from mqlab.broker.settings import SettingError
-from mqlab.json_values import JsonObject
 from mqlab.wire.address import Address, BadAddressError
 
 _JSON: Final = "application/json"
@@ -68,7 +67,7 @@ def pages(broker: Broker) -> dict[str, Page]:
     return permitted_pages(served)
 
 
-def _json(document: JsonObject) -> PageRenderer:
+def _json(document: dict[str, object]) -> PageRenderer:
     return lambda _: HttpResponse(_JSON, json.dumps(document).encode())
 
 

@@ -178,12 +178,7 @@ def _gauges(queue: Queue | None) -> Values:
     """Gauges of a queue; None: of a queue that no longer exists."""
     if queue is None:
         return {"messages": 0, "bytes": 0, "consumers": 0, "full": 0}
-    return {
-        "messages": queue.messages,
-        "bytes": queue.size,
-        "consumers": len(queue.consumers),
-        "full": int(queue.full),
-    }
+    return {"messages": queue.messages, "bytes": queue.size, "consumers": len(queue.consumers), "full": int(queue.full)}
 
 
 def _channel_values(status: JsonObject) -> JsonObject:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core import admin
@@ -12,7 +12,7 @@ from mqlab.broker.core.durability.records import Commit
 from mqlab.broker.core.effects import Answer, Continue
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.sessions import CoreSession
-from mqlab.broker.server.access import AccessDeniedError, owner_name
+from mqlab.broker.server.access import Access, AccessDeniedError, Client, owner_name, required_text
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.trace.stanzas import StanzaError, level_from
 from mqlab.json_values import JsonObject
@@ -28,43 +28,34 @@ class AdminRequest(NamedTuple):
     session: CoreSession | None
 
     def text(self, key: str) -> str:
-        value = self.fields.get(key)
-        if not isinstance(value, str) or not value:
-            raise CommandError(f"the request needs {key}")
-        return value
+        return required_text(self.fields, key)
 
     def optional(self, key: str) -> str:
         return self.text(key) if self.fields.get(key) else ""
 
 
+class AdminConnection(Client, Protocol):
+    access: Access
+    client_id: str
+
+    def answer(self, effect: Answer) -> None: ...
+
+
 class AdminRequestHandler:
     """Handles the admin requests of one connection. A handler that returns None answers later, with an effect."""
 
-    def __init__(self, broker: Broker, connection: Any) -> None:
+    def __init__(self, broker: Broker, connection: AdminConnection) -> None:
         self._broker = broker
         self._core = broker.core
         self._connection = connection
         self._handlers: dict[str, Callable[[AdminRequest], JsonObject | None]] = {
-            "ping": self._ping,
-            "status": self._status,
-            "temporary": self._temporary,
-            "delete_temporary": self._delete_temporary,
-            "unsubscribe": self._unsubscribe,
-            "prepare": self._prepare,
-            "commit": self._commit,
-            "rollback": self._rollback,
-            "prepared": self._prepared,
-            "list": self._list,
-            "show": self._show,
-            "purge": self._purge,
-            "move": self._move,
-            "delete": self._delete,
-            "trace": self._trace,
-            "channels": self._channels,
-            "add_channel": self._add_channel,
-            "start_channel": self._start_channel,
+            "ping": self._ping, "status": self._status, "temporary": self._temporary,
+            "delete_temporary": self._delete_temporary, "unsubscribe": self._unsubscribe, "prepare": self._prepare,
+            "commit": self._commit, "rollback": self._rollback, "prepared": self._prepared, "list": self._list,
+            "show": self._show, "purge": self._purge, "move": self._move, "delete": self._delete, "trace": self._trace,
+            "channels": self._channels, "add_channel": self._add_channel, "start_channel": self._start_channel,
             "stop_channel": self._stop_channel,
-        }
+        }  # fmt: skip
 
     def handle(self, fields: JsonObject, number: int, session: CoreSession | None) -> JsonObject | None:
         """Raises CommandError, BadNameError and BadSelectorError."""

@@ -1,16 +1,16 @@
 """The handshake of the native protocol: HELLO names the protocol version, the user and the client id."""
 
 import asyncio
-from typing import Any, Protocol
+from typing import Protocol
 
 from mqlab.broker.core.model.destination_names import BadNameError, check_name
 from mqlab.broker.security.rights import ANYONE, User
-from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.broker import Broker, OpenConnection
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
 
-class HandshakingConnection(Protocol):
+class HandshakingConnection(OpenConnection, Protocol):
     """The connection, as far as the handshake is concerned."""
 
     application: str
@@ -81,7 +81,7 @@ class NativeHandshake:
         """
         if client_id:
             self._check(client_id, "a client id")
-            others: set[Any] = self._broker.connections - {self._connection}
+            others = self._broker.connections - {self._connection}
             for other in [other for other in others if other.client_id == client_id and other.user.name == user.name]:
                 if not self._takes_over:
                     raise ProtocolError(f"client id {client_id!r} is connected already")

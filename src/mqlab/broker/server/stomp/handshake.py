@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mqlab.broker import limits
-from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.stomp.frames import VERSIONS, StompError
 
@@ -17,7 +16,7 @@ class ConnectHeaders(NamedTuple):
     send_ms: int
     expect_ms: int
     # The HELLO of the native protocol.
-    hello: JsonObject
+    hello: dict[str, object]
 
 
 class UnsupportedVersionError(StompError):
@@ -27,7 +26,7 @@ class UnsupportedVersionError(StompError):
 def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     """Raises StompError."""
     send_ms, expect_ms = _heart_beat(headers.get("heart-beat", "0,0"))
-    hello: JsonObject = {
+    hello: dict[str, object] = {
         "version": native.VERSION,
         "client_id": headers.get("client-id", ""),
         "application": headers.get("application", ""),

@@ -6,7 +6,6 @@ from typing import Final, Literal, NamedTuple, get_args
 from mqlab.broker import limits
 from mqlab.broker.core.selectors.texts import CONVERTING
 from mqlab.broker.server.stomp.messages.headers import flag, number
-from mqlab.json_values import JsonObject
 from mqlab.wire.stomp.frames import StompError
 
 Acknowledge = Literal["auto", "client", "client-individual"]
@@ -25,7 +24,7 @@ class SubscribeHeaders(NamedTuple):
     acknowledge: Acknowledge
     prefetch: int
     # The options of OPEN_CONSUMER in the native protocol.
-    options: JsonObject
+    options: dict[str, object]
 
 
 def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeaders:
@@ -35,7 +34,7 @@ def parse_subscribe(headers: Mapping[str, str], version: str) -> SubscribeHeader
         raise StompError("SUBSCRIBE needs a destination")
     if given is None and version != "1.0":
         raise StompError("SUBSCRIBE needs an id")
-    options: JsonObject = {
+    options: dict[str, object] = {
         "selector": _selector(headers.get("selector", "")),
         "durable": durable_name(headers),
         "shared": headers.get("shared", ""),

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from time import time_ns
-from typing import Any, Final
+from typing import Final, Protocol
 
-from mqlab.broker.core.effects import Append, Effect
+from mqlab.broker.core.effects import Append, Effect, EffectActions
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.server.trace.isolation import ObserverErrors, isolated
 from mqlab.broker.server.trace.traced_links import destination_of
@@ -35,8 +35,6 @@ _MOST_TEXT: Final = 255
 # Destinations and columns that the recorder of a connection caches: a client may use any number of them.
 _MOST_CACHED: Final = 4096
 
-Actions = dict[type[Effect], Callable[[Any], None]]
-
 _OPENING: Final = frozenset((int(Kind.OPEN_PRODUCER), int(Kind.OPEN_CONSUMER)))
 # How often lines are written, and how many lines may wait.
 _WRITE_SECONDS: Final = 0.05
@@ -48,7 +46,7 @@ class CallRecorder:
 
     __slots__ = ("_append", "_trace", "columns", "connection", "destinations", "errors")
 
-    def __init__(self, trace: "ApiTrace", connection: Any) -> None:
+    def __init__(self, trace: "ApiTrace", connection: "ApiTracedConnection") -> None:
         self._trace = trace
         self.errors = trace.errors
         self._append = trace.calls.append
@@ -92,13 +90,23 @@ class CallRecorder:
         self._trace.recorders.discard(self)
 
 
+class ApiTracedConnection(Protocol):
+    number: int
+    application: str
+    call_recorder: CallRecorder | None
+
+
+# A time and a line of the core or the journal; or the values of a frame, and the document of one that opens a link.
+Call = tuple[int, str] | tuple[int, CallRecorder, str, int, int, int, int, int, int, int, bytes | None]
+
+
 class ApiTrace:
     """Raises SettingError if the file cannot be opened. A later write error ends the trace only."""
 
     def __init__(self, path: Path, errors: ObserverErrors, *, internal: bool) -> None:
         self.internal = internal
         self.errors = errors
-        self.calls: list[tuple[Any, ...]] = []
+        self.calls: list[Call] = []
         self.recorders: set[CallRecorder] = set()
         self._path = path
         try:
@@ -109,7 +117,7 @@ class ApiTrace:
         self._write("\t".join(COLUMNS) + "\n")
         self._timer: asyncio.TimerHandle | None = None
 
-    def call_recorder(self, connection: Any) -> CallRecorder | None:
+    def call_recorder(self, connection: "ApiTracedConnection") -> CallRecorder | None:
         """Return None if the trace has ended."""
         if self._file is None:
             return None
@@ -119,10 +127,10 @@ class ApiTrace:
         self.recorders.add(recorder)
         return recorder
 
-    def traced_actions(self, actions: Actions) -> Actions:
+    def traced_actions(self, actions: EffectActions) -> EffectActions:
         """With `internal`, wrap the actions so that each effect of the core is traced before it runs."""
 
-        def traced(action: Callable[[Any], None]) -> Callable[[Any], None]:
+        def traced(action: Callable[[Effect], None]) -> Callable[[Effect], None]:
             def run(effect: Effect) -> None:
                 if self._file is not None:
                     self._effect(effect)
@@ -155,7 +163,7 @@ class ApiTrace:
             os.close(self._file)
             self._file = None
 
-    def _line(self, call: tuple[Any, ...]) -> str:
+    def _line(self, call: Call) -> str:
         try:
             return line_of(call)
         except Exception as error:
@@ -183,7 +191,7 @@ class ApiTrace:
             self.recorders.clear()
 
 
-def line_of(call: tuple[Any, ...]) -> str:
+def line_of(call: Call) -> str:
     """Format a call: a time and a line of the core or the journal, or the values of a frame."""
     if len(call) == 2:
         return f"{call[0]}\t{call[1]}\n"
@@ -204,16 +212,12 @@ def effect_line(effect: Effect) -> str:
     kind = type(effect).__name__
     if isinstance(effect, Append):
         return _line("-", "", "core", f"{kind}:{type(effect.record).__name__}", first=effect.lsn)
-    subject: Any = effect[0]
+    subject: object = effect[0]
     session, link, first, destination = 0, 0, 0, ""
     owner = subject
     if isinstance(subject, CoreProducer | CoreConsumer):
-        session, link, destination, owner = (
-            subject.session.number,
-            subject.link,
-            destination_of(subject),
-            subject.session.owner,
-        )
+        session, link = subject.session.number, subject.link
+        destination, owner = destination_of(subject), subject.session.owner
         first = effect[1] if len(effect) > 1 and isinstance(effect[1], int) else 0
     elif isinstance(subject, CoreSession):
         session, owner = subject.number, subject.owner

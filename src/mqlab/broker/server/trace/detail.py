@@ -7,12 +7,13 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
 from mqlab.wire.native.columns import (
     HEADERS,
     PROPERTY,
+    Decoded,
     Value,
     columns_of,
     decode_batch,
@@ -39,7 +40,7 @@ RawDetail = tuple[int, str, int, bytes | None, dict[str, Value] | int | None]
 class FirstMessage(NamedTuple):
     """The first message of a batch: its headers and properties, and the first bytes of its body."""
 
-    values: dict[str, Any]
+    values: dict[str, Decoded]
     body: bytes
 
 
@@ -78,7 +79,7 @@ def first_message(payload: Payload) -> FirstMessage:
     return FirstMessage({name: value for name, value in first.items() if value is not None}, body[:BODY_BYTES])
 
 
-def ids_of(payload: Payload) -> tuple[Any, Any]:
+def ids_of(payload: Payload) -> tuple[str | None, bytes | None]:
     """Correlation id and message id of a payload of one message."""
     values = first_message(payload).values
     return values.get("correlation_id"), values.get("id")

@@ -142,7 +142,7 @@ class OtherHooks:
     def __init__(self, recording: ConnectionRecording) -> None:
         self._recording = recording
 
-    def before(self, frame: Frame) -> tuple[AnswerKey | None, PendingOperation]:
+    def before(self, frame: Frame) -> tuple[AnswerKey | None, PendingOperation[None]]:
         recording, began = self._recording, self._recording.clock.now
         labels, key, fields = self._describe(frame)
         messages, size = self._transaction(frame)
@@ -155,7 +155,7 @@ class OtherHooks:
             recording.pending.setdefault(key, deque()).append(operation)
         return key, operation
 
-    def after(self, frame: Frame, note: tuple[AnswerKey | None, PendingOperation], _: object) -> None:
+    def after(self, frame: Frame, note: tuple[AnswerKey | None, PendingOperation[None]], _: object) -> None:
         key, (_, labels, began, _, _, detail) = note
         if frame.kind in _ENDING:
             self._recording.end_links(frame)
@@ -163,7 +163,7 @@ class OtherHooks:
             rows = frame.amount if frame.kind == Kind.ACKNOWLEDGE_ROWS else 0
             self._recording.extend((labels, began, time_ns(), rows, 0, detail))
 
-    def failed(self, frame: Frame, note: tuple[AnswerKey | None, PendingOperation], fault: Exception) -> None:
+    def failed(self, frame: Frame, note: tuple[AnswerKey | None, PendingOperation[None]], fault: Exception) -> None:
         key, (_, labels, began, _, _, _) = note
         if key is not None:
             operations = self._recording.pending[key]

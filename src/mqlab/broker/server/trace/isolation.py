@@ -12,7 +12,7 @@ from mqlab.wire.native.frames import Frame, ProtocolError
 
 log = logging.getLogger("mqlab.broker")
 
-Command = Callable[[Frame], Any]
+Command = Callable[[Frame], object]
 # Errors of a command that are the client's fault.
 FAULTS: Final = (*REFUSALS, ProtocolError, MalformedPayloadError, OverdrawnError)
 
@@ -53,10 +53,11 @@ def isolated(hook: Callable[Concatenate[O, P], None]) -> Callable[Concatenate[O,
     return run
 
 
+# Any: each kind of command has a note and a result of its own types, and one dict holds the hooks of all kinds.
 class Hooks(Protocol):
     """An observer of one kind of command. `before` returns a note for the other two; None: they are not called."""
 
-    def before(self, frame: Frame) -> Any: ...
+    def before(self, frame: Frame) -> object: ...
 
     def after(self, frame: Frame, note: Any, result: Any) -> None: ...
 
@@ -75,7 +76,7 @@ def observed_later(command: Command, hooks: LaterHooks, errors: ObserverErrors) 
     """Like `observed`, without `before`."""
     after, failed = hooks.after, hooks.failed
 
-    def run(frame: Frame) -> Any:
+    def run(frame: Frame) -> object:
         try:
             result = command(frame)
         except FAULTS as fault:
@@ -97,7 +98,7 @@ def observed(command: Command, hooks: Hooks, errors: ObserverErrors) -> Command:
     """Wrap a command: it runs once with the same frame, and returns or raises as without an observer."""
     before, after, failed = hooks.before, hooks.after, hooks.failed
 
-    def run(frame: Frame) -> Any:
+    def run(frame: Frame) -> object:
         note = None
         try:
             note = before(frame)

@@ -50,7 +50,7 @@ class ConnectionRecording:
         self.level = level
         self.links: dict[int, TracedLink] = {}
         # Operations that wait for an answer, other than those of a link.
-        self.pending: dict[AnswerKey, deque[PendingOperation]] = {}
+        self.pending: dict[AnswerKey, deque[PendingOperation[None]]] = {}
 
     @property
     def level(self) -> Level:
@@ -109,7 +109,7 @@ class ConnectionRecording:
             while operations:
                 self._finish(operations.popleft(), code)
 
-    def _finish(self, operation: PendingOperation, code: str) -> None:
+    def _finish(self, operation: PendingOperation[object], code: str) -> None:
         _, labels, began, rows, size, detail = operation
         if code != "ok":
             labels, rows, size = labels.with_code(code), 0, 0

@@ -1,7 +1,7 @@
 """Records of operations in columns: many of them are one message, an Arrow IPC stream."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,7 @@ class RecordLabels:
 
 # Labels, began, ended, messages, bytes, and RawDetail or None; then the next record. A flat list takes half the time
 # of a list of tuples.
-RawRecords = list[Any]
+RawRecords = list[RecordLabels | int | RawDetail | None]
 
 
 class BadRecordsError(MqlabError):
@@ -70,11 +70,11 @@ class BadRecordsError(MqlabError):
 
 def encoded(rows: RawRecords) -> bytes:
     """One message of these records, at most MOST of them."""
-    all_labels, count = rows[0::WIDTH], len(rows) // WIDTH
+    all_labels, count = cast(list[RecordLabels], rows[0::WIDTH]), len(rows) // WIDTH
     numbers = {labels: number for number, labels in enumerate(dict.fromkeys(all_labels))}
     label_numbers = pa.array(np.fromiter(map(numbers.__getitem__, all_labels), np.int16, count))
-    began, ended, messages, size = (_whole(rows[at::WIDTH]) for at in range(1, 5))
-    details: list[RawDetail | None] = rows[5::WIDTH]
+    began, ended, messages, size = (_whole(cast(list[int], rows[at::WIDTH])) for at in range(1, 5))
+    details = cast(list[RawDetail | None], rows[5::WIDTH])
     detailed = any(details)
     texts = {name: pa.array([getattr(labels, name) for labels in numbers], _text) for name in _COMMON}
     columns = {name: pa.DictionaryArray.from_arrays(label_numbers, text, safe=False) for name, text in texts.items()}
@@ -124,7 +124,7 @@ def _raw_columns(details: list[RawDetail | None]) -> dict[str, pa.Array]:
     }
 
 
-def _whole(values: Sequence[int]) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def _whole(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """As int64. Clients send unsigned 64-bit numbers; those that do not fit become the largest int64."""
     try:
         return np.fromiter(values, np.int64, len(values))

@@ -1,7 +1,7 @@
 """A producer or consumer as a recorder sees it: the labels of its records, and its operations without an answer."""
 
 from collections import deque
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
 from mqlab.broker.server.trace.detail import RawDetail, detail_prefix, ids_of
@@ -14,7 +14,8 @@ TRACE_QUEUE: Final = "queue:mqlab.trace"
 
 # An operation that has no answer yet: the sequence number of a send or the id of a receive, labels, when it began,
 # messages, bytes, and the detail.
-PendingOperation = tuple[Any, RecordLabels, int, int, int, RawDetail | None]
+Key = TypeVar("Key")
+PendingOperation = tuple[Key, RecordLabels, int, int, int, RawDetail | None]
 
 
 class TracedLink:
@@ -35,8 +36,8 @@ class TracedLink:
         # A client may name a producer in place of a consumer, or the reverse: the command fails, and that is recorded.
         self.put, self.close, self.receive = labels("put"), labels("close"), labels("get-by-id")
         self.acknowledge, self.room = labels("acknowledge"), labels("room")
-        self.unconfirmed: deque[PendingOperation] = deque()
-        self.receives: deque[PendingOperation] = deque()
+        self.unconfirmed: deque[PendingOperation[int]] = deque()
+        self.receives: deque[PendingOperation[bytes]] = deque()
         self.consumer = consumer = link if isinstance(link, CoreConsumer) else None
         self.get = labels("get" if consumer is None or consumer.browser is None else "browse")
         # A consumer that had credit may get deliveries that answer no receive.
@@ -53,7 +54,7 @@ class TracedLink:
             return 0
         return max(0, min(up_to, self.consumer.next_delivery - 1) - self.acknowledged_up_to)
 
-    def take_receive(self, payload: Payload) -> PendingOperation | None:
+    def take_receive(self, payload: Payload) -> PendingOperation[bytes] | None:
         """Remove and return the receive by id that this delivery answers."""
         receives = self.receives
         if len(receives) == 1 and not self.had_credit:

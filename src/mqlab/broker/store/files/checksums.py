@@ -5,12 +5,14 @@ byte's value and its distance from the end. Records of one length form a matrix,
 """
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import google_crc32c
 import numpy as np
+import numpy.typing as npt
 
-Numbers = np.ndarray[Any, np.dtype[Any]]
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
 
 # The longest record for which table lookups cost less than a call, and how many records there must be.
 _MAX_TABLE_BYTES: Final = 320
@@ -22,7 +24,7 @@ _MAX_COPY_BYTES: Final = 1024
 _POLYNOMIAL: Final = 0x82F63B78
 
 
-def checksums(data: bytes, array: Numbers, begins: Numbers, ends: Numbers) -> Numbers:
+def checksums(data: bytes, array: Bytes, begins: Numbers, ends: Numbers) -> npt.NDArray[np.uint32]:
     """The CRC32C of each piece [begin, end) of the data; `array` is the same data."""
     if len(begins) < _MIN_RECORDS:
         return np.array(_by_calls(data, array, begins.tolist(), ends.tolist()), dtype=np.uint32)
@@ -39,12 +41,12 @@ def checksums(data: bytes, array: Numbers, begins: Numbers, ends: Numbers) -> Nu
     return crcs
 
 
-def _by_calls(data: bytes, array: Numbers, begins: list[int], ends: list[int]) -> list[int]:
+def _by_calls(data: bytes, array: Bytes, begins: list[int], ends: list[int]) -> list[int]:
     value, pieces = google_crc32c.value, zip(begins, ends, strict=True)
     return [value(data[begin:end] if end - begin < _MAX_COPY_BYTES else array[begin:end]) for begin, end in pieces]
 
 
-def _by_tables(pieces: Numbers) -> Numbers:
+def _by_tables(pieces: Bytes) -> npt.NDArray[np.uint32]:
     """The checksums of pieces of one length, given as the rows of a matrix."""
     length = pieces.shape[1]
     crcs = np.full(len(pieces), google_crc32c.value(bytes(length)), dtype=np.uint32)
@@ -56,7 +58,7 @@ def _by_tables(pieces: Numbers) -> Numbers:
 
 
 @lru_cache(maxsize=1)
-def _tables() -> Numbers:
+def _tables() -> npt.NDArray[np.uint32]:
     """The term of a byte, by the number of bytes that follow it and by its value."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.store.files.checksums import Numbers
@@ -67,12 +68,12 @@ class RemovedIds:
         self._firsts = given[begins, 0]
         self._ends = ends[np.append(begins[1:], True)] if len(given) else ends
 
-    def contains(self, ids: Numbers) -> Numbers:
+    def contains(self, ids: Numbers) -> npt.NDArray[np.bool_]:
         """A flag for each id."""
         if not len(self._firsts):
             return np.zeros(len(ids), dtype=bool)
         at = self._firsts.searchsorted(ids, side="right") - 1
-        flags: Numbers = (at >= 0) & (ids < self._ends[at])
+        flags: npt.NDArray[np.bool_] = (at >= 0) & (ids < self._ends[at])
         return flags
 
     def overlapping(self, begins: Numbers, ends: Numbers) -> Ranges:

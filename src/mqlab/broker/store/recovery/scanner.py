@@ -5,8 +5,9 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from mqlab.broker.store.files.checksums import Numbers, checksums
+from mqlab.broker.store.files.checksums import Bytes, Numbers, checksums
 from mqlab.broker.store.journal_format import RECORD_HEADER, RECORD_OF, RECORD_PREFIX, UNWRITTEN, RecordLayout
 
 # Records of a block: many enough to hide the cost of a block, few enough to need little memory.
@@ -23,7 +24,7 @@ class RecordBlock(NamedTuple):
 
     begins: Numbers
     ends: Numbers
-    kinds: Numbers
+    kinds: npt.NDArray[np.integer]
     # The byte after the last record: the next record begins there, or something unreadable.
     end: int
 
@@ -37,7 +38,7 @@ class RecordBlock(NamedTuple):
         return begins
 
 
-def scan(data: bytes, array: Numbers, at: int, lsn: int) -> RecordBlock:
+def scan(data: bytes, array: Bytes, at: int, lsn: int) -> RecordBlock:
     """The records from byte `at` on, up to the first that cannot be read or to the size of a block.
 
     `array` is the same data; `lsn` is the number of the record before them.
@@ -56,23 +57,23 @@ def scan(data: bytes, array: Numbers, at: int, lsn: int) -> RecordBlock:
     return RecordBlock(begins[:count], ends[:count], headers["kind"][:count], int(begins[count]))
 
 
-def read_structs(array: Numbers, begins: Numbers, layout: RecordLayout) -> Numbers:
+def read_structs(array: Bytes, begins: Numbers, layout: RecordLayout) -> npt.NDArray[np.void]:
     """The fields of the file at these bytes, as a structured array."""
     if not len(begins):
         return np.empty(0, dtype=layout.dtype)
     return rows_at(array, begins, layout.size).view(layout.dtype).reshape(-1)
 
 
-def rows_at(array: Numbers, begins: Numbers, size: int) -> Numbers:
+def rows_at(array: Bytes, begins: Numbers, size: int) -> Bytes:
     """`size` bytes from each of these on, a row each."""
     if len(begins) < _FEW_ROWS:
-        few: Numbers = array[begins[:, None] + np.arange(size)]
+        few: Bytes = array[begins[:, None] + np.arange(size)]
         return few
-    rows: Numbers = np.lib.stride_tricks.sliding_window_view(array, size)[begins]
+    rows: Bytes = np.lib.stride_tricks.sliding_window_view(array, size)[begins]
     return rows
 
 
-def by_queue(queues: Numbers, columns: Numbers) -> Iterator[tuple[int, Numbers]]:
+def by_queue(queues: npt.NDArray[np.integer], columns: Numbers) -> Iterator[tuple[int, Numbers]]:
     """The columns of each queue, in their order."""
     for queue in np.unique(queues).tolist():
         yield queue, columns[:, queues == queue]

@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.broker.core.durability.records import Put, Remove
-from mqlab.broker.store.files.checksums import Numbers
+from mqlab.broker.store.files.checksums import Bytes, Numbers
 from mqlab.broker.store.journal_format import KIND_OF, SIMPLE_PUT, SIMPLE_REMOVE
 from mqlab.broker.store.recovery.live_ranges import RemovedIds
 from mqlab.broker.store.recovery.scanner import RecordBlock, by_queue, read_structs, rows_at
@@ -34,7 +35,7 @@ class SingleMessageRun(NamedTuple):
     sizes: Numbers
     live: list[tuple[int, int]]
 
-    def payload(self, data: bytes, array: Numbers) -> Payload:
+    def payload(self, data: bytes, array: Bytes) -> Payload:
         rows, size = len(self.sizes), int(self.sizes[0])
         if size and bool((self.sizes == size).all()):
             return encode_equal(rows_at(array, self.begins, size).reshape(-1), rows)
@@ -51,7 +52,7 @@ class SingleMessages:
         # By queue: arrays of (first id, rows).
         self.removed: dict[int, list[Numbers]] = {}
 
-    def take(self, block: RecordBlock, array: Numbers) -> Numbers:
+    def take(self, block: RecordBlock, array: Bytes) -> npt.NDArray[np.bool_]:
         """Take the records of these two kinds from a block; return a flag for each record, True for all others."""
         rest = np.ones(len(block.begins), dtype=bool)
         indexes = block.of_kind(KIND_OF[Put], SIMPLE_PUT)
@@ -67,7 +68,7 @@ class SingleMessages:
         rest[self._take_removes(block, array)] = False
         return rest
 
-    def _take_removes(self, block: RecordBlock, array: Numbers) -> Numbers:
+    def _take_removes(self, block: RecordBlock, array: Bytes) -> Numbers:
         indexes = block.of_kind(KIND_OF[Remove], SIMPLE_REMOVE)
         removes = read_structs(array, block.bodies(indexes), SIMPLE_REMOVE)
         has_one_range = removes["ranges"] == 1

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from mqlab.broker.core.dispatch.selection import as_text
 from mqlab.broker.server.stomp.messages.destination_names import stomp_name
 from mqlab.broker.server.stomp.messages.headers import MESSAGE_HEADERS, TRANSPORT_HEADERS
 from mqlab.broker.server.stomp.messages.properties import header_name
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
-from mqlab.wire.native.columns import PROPERTY, decode_batch, decode_single
+from mqlab.wire.native.columns import PROPERTY, Decoded, decode_batch, decode_single
 from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste
 from mqlab.wire.stomp.frames import escape
 
@@ -79,7 +80,7 @@ class MessageWriter:
             ids += b"ack:%b%d\n" % (tag, number)
         return b"".join((head, ids, lines, b"content-length:%d\n\n" % len(body), body, b"\0"))
 
-    def _line(self, name: str, value: Any) -> bytes:
+    def _line(self, name: str, value: Decoded) -> bytes:
         if name.startswith(PROPERTY):
             header = header_name(name[1:])
             return b"" if header in TRANSPORT_HEADERS else header_line(header, _text(value), self._version)
@@ -88,10 +89,10 @@ class MessageWriter:
         return header_line(MESSAGE_HEADERS[name], _FORMATTERS.get(name, _text)(value), self._version)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-_FORMATTERS: Final[dict[str, Callable[[Any], str]]] = {"reply_to": stomp_name, "id": lambda value: f"ID:{value.hex()}"}
+_FORMATTERS: Final[dict[str, Callable[[Decoded], str]]] = {"reply_to": stomp_name, "id": as_text}
