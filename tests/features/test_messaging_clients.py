@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from broker.server.native_connections import native_connections
 from broker.server.raw_client import Raw, client, in_loop, local
 from client.broker_helpers import serving
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
@@ -93,7 +94,7 @@ async def test_client_connection_against_local_bindings(tmp_path: Path) -> None:
     async with LocalBroker(settings) as broker:
         bound = await client(Address.parse("bindings:here"))
         far, near = [await client(address) for address in broker.addresses]
-        assert sorted(one.peer for one in broker.broker.connections) == ["", "127.0.0.1", f"uid {os.getuid()}"]
+        assert sorted(one.peer for one in native_connections(broker.broker)) == ["", "127.0.0.1", f"uid {os.getuid()}"]
         for sending, receiving in ((near, far), (far, bound), (bound, near)):
             session = await sending.session("transacted")
             producer = await session.producer("queue:q")

@@ -12,6 +12,7 @@ from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
+from .native_connections import native_connections
 from .raw_client import Raw, client, in_loop, local
 
 ASKED = 40_000
@@ -27,7 +28,7 @@ def _asks(first: int, count: int, question: str = "status") -> bytes:
 async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
     async with running(local()) as (broker, (address,)):
         raw = await Raw.connect(address)
-        (connection,) = broker.connections
+        (connection,) = native_connections(broker)
         raw.transport.pause_reading()
         raw.write(_asks(1, ASKED))
         while not connection._paused:
@@ -35,6 +36,7 @@ async def test_answers_that_the_client_does_not_read_are_not_made() -> None:
         # Whatever it goes on to send is not read: some turns later nothing has changed.
         for _ in range(100):
             await asyncio.sleep(0)
+        assert connection._transport is not None
         assert connection._transport.get_write_buffer_size() < UNWRITTEN_MOST
         raw.transport.resume_reading()
         heard = [(await raw.read()).first for _ in range(ASKED)]
@@ -57,7 +59,7 @@ async def test_a_connection_with_long_work_waits_for_the_others(monkeypatch: pyt
     monkeypatch.setattr(AdminRequestHandler, "handle", noted)
     async with running(local()) as (broker, (address,)):
         raw, other = await Raw.connect(address), await Raw.connect(address)
-        first, _ = sorted(broker.connections, key=lambda one: one.number)
+        first, _ = sorted(native_connections(broker), key=lambda one: one.number)
         raw.write(_asks(1, 1000))
         while not order:
             await asyncio.sleep(0)
@@ -106,7 +108,7 @@ async def test_reads_that_wait_for_their_turn_are_not_nested(monkeypatch: pytest
     monkeypatch.setattr(AdminRequestHandler, "handle", noted)
     async with running(local()) as (broker, (address,)):
         raw = await Raw.connect(address)
-        (connection,) = broker.connections
+        (connection,) = native_connections(broker)
         reads = 50_000
         for number in range(1, reads + 1):
             data = _asks(number, 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.server.native_connections import native_connections
 from broker.server.raw_client import client, in_loop
 from mqlab.broker.security.rights import Rights
 from mqlab.broker.security.users import Users
@@ -103,7 +104,7 @@ async def test_users_and_their_rights_hold_as_over_a_socket(tmp_path: Path) -> N
         with pytest.raises(LoginError):
             await aio.connect(str(INSIDE))
         async with await aio.connect(str(INSIDE), user="ann", password=PASSWORD, application="shop") as connection:
-            (known,) = broker.broker.connections
+            (known,) = native_connections(broker.broker)
             assert (known.user.name, known.application) == ("ann", "shop")
             session = await connection.session()
             await session.consumer("queue:q")

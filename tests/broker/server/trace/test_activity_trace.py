@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.server.native_connections import native_connections
 from broker.server.raw_client import Raw, client, in_loop, local
 from broker.server.trace.traced_clients import named, recorded
 from mqlab.broker.security.rights import Rights, User
@@ -81,7 +82,7 @@ class TestWho:
         async with running(local(trace_file=path)) as (broker, (address,)):
             connection = await named(address, "App")
             await put(connection)
-            (served,) = broker.connections
+            (served,) = native_connections(broker)
             write_stanzas(path, [Stanza("App", "high")])
             while served.operation_recorder is None:
                 await asyncio.sleep(0.005)

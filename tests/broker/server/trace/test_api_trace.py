@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.server.native_connections import native_connections
 from broker.server.raw_client import Raw, client, in_loop, local
 from broker.server.trace.traced_clients import named
 from mqlab.broker.server.startup import running
@@ -183,7 +184,7 @@ class TestFile:
             assert (await (await client(address)).status())["messages"] == 1
             assert broker.api_trace is not None
             assert broker.api_trace.calls == []
-            assert all(one.call_recorder is None for one in broker.connections)
+            assert all(one.call_recorder is None for one in native_connections(broker))
         assert caplog.text.count("No space left on device") == 1
 
     @in_loop
