@@ -110,10 +110,8 @@ class Access:
 
     def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:
         """The use of a destination that does not exist needs the right to create it, too."""
-        right, name = (
-            requirement.right,
-            self._core.destinations.remotes.actual(required_text(arguments, requirement.argument)),
-        )
+        right, text = requirement.right, required_text(arguments, requirement.argument)
+        name = self._core.destinations.remotes.actual(text)
         if name.startswith(_TEMPORARY):
             # A client that has learned the name of a temporary queue may reply to it.
             if right != "write" and not self._owns(self._core.destinations.find(name)):
