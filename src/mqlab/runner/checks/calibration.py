@@ -14,10 +14,10 @@ from mqlab.runner.agents.assignment import Assignment, Role
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check_answer
 from mqlab.study import Phases, Point
 
-# The second try, if no message moved in the first: a busy machine may not have scheduled the process in time.
-_LONG_MEASURE_SECONDS: Final = 4.0
+# Further tries, if no message moved in the first: a busy machine may not have scheduled the process in time.
+_LONGER_MEASURE_SECONDS: Final = (4.0, 16.0)
 _START_DELAY_SECONDS: Final = 0.05
-_ANSWER_SECONDS: Final = 20.0
+_ANSWER_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ async def calibrate(
 async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
     """Messages/s; None if no message moved."""
     null_server = NULL_SERVERS[assignment.driver]
-    for measure_seconds in (null_server.measure_s, _LONG_MEASURE_SECONDS):
+    for measure_seconds in (null_server.measure_s, *_LONGER_MEASURE_SECONDS):
         phases = Phases(warmup=null_server.warm_up_s, measure=measure_seconds, drain=1)
         point = assignment.point.model_copy(update={"phases": phases})
         counted = await _counted(replace(assignment, point=point), agent)
