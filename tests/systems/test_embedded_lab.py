@@ -50,14 +50,14 @@ class TestSettings:
     def test_the_chosen_pairs_are_traced_and_nobody_else(self, tmp_path: Path) -> None:
         values = EmbeddedSettings.parse({"trace": "medium", "traced": "2"}).with_files(tmp_path / "data")
         assert values["trace"] == "medium"
-        assert [(one.name, one.level) for one in read_stanzas(values["trace_file"])] == [
+        assert [(one.name, one.level) for one in read_stanzas(Path(str(values["trace_file"])))] == [
             ("mqlab-lab", "off"), ("Requester0", "medium"), ("Responder0", "medium"), ("Requester1", "medium"),
             ("Responder1", "medium"), ("*", "off"),
         ]  # fmt: skip
 
     def test_without_a_number_all_are_traced_but_the_lab(self, tmp_path: Path) -> None:
         values = EmbeddedSettings.parse({"trace": "low"}).with_files(tmp_path / "data")
-        assert [(one.name, one.level) for one in read_stanzas(values["trace_file"])] == [
+        assert [(one.name, one.level) for one in read_stanzas(Path(str(values["trace_file"])))] == [
             ("mqlab-lab", "off"), ("*", "low"),
         ]  # fmt: skip
 

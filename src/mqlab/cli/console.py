@@ -3,7 +3,7 @@
 import json
 import sys
 from enum import IntEnum
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -57,5 +57,5 @@ def show(table: Table) -> None:
     console.print(table)
 
 
-def show_json(document: Any) -> None:
+def show_json(document: object) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")

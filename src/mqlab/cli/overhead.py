@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 import yaml
@@ -16,6 +16,7 @@ from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.cli.measure import MasterOption
 from mqlab.cli.run import run_study
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render import formatting
 from mqlab.runner.conductor import RunPlan
@@ -101,7 +102,7 @@ def _setting_text(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-def _parameters(workload: str | None) -> dict[str, Any]:
+def _parameters(workload: str | None) -> JsonObject:
     """Return the parameters of the workload as in a study file."""
     if workload is None:
         return dict(_WORKLOAD)
@@ -116,7 +117,7 @@ def _parameters(workload: str | None) -> dict[str, Any]:
     return {key: value for key, value in parameters.items() if key not in _NOT_LOAD}
 
 
-def _study_text(settings: Sequence[SettingComparison], parameters: dict[str, Any], rounds: int, seconds: float) -> str:
+def _study_text(settings: Sequence[SettingComparison], parameters: JsonObject, rounds: int, seconds: float) -> str:
     """Return a study file with a scenario for each setting."""
     title = "The cost of settings: " + ", ".join(f"{setting.key} {' '.join(setting.treated)}" for setting in settings)
     phases = {"warmup": "200ms", "measure": f"{seconds:g}s"}
@@ -135,13 +136,13 @@ def _study_text(settings: Sequence[SettingComparison], parameters: dict[str, Any
     return yaml.safe_dump(study, sort_keys=False)
 
 
-def _costs(folder: RunFolder) -> list[dict[str, Any]]:
+def _costs(folder: RunFolder) -> list[JsonObject]:
     """Return the rows of the impacts table, in the order of the points."""
     rows = [row for row in read_table(folder, "impacts") if row["metric"] in _METRICS]
     return sorted(rows, key=lambda row: (row["scenario"], row["point"], _METRICS.index(row["metric"])))
 
 
-def _table(costs: Sequence[dict[str, Any]]) -> Table:
+def _table(costs: Sequence[JsonObject]) -> Table:
     table = Table("setting", "against", "metric", "change", "95 % interval", box=None)
     for row in costs:
         low, high = row["low"], row["high"]

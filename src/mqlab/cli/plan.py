@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -90,12 +90,12 @@ def _span(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _document(points: Sequence[Point]) -> dict[str, Any]:
+def _document(points: Sequence[Point]) -> dict[str, object]:
     each = [{**json.loads(point.to_json()), **_estimated(estimate([point]))} for point in points]
     return {"points": each, **_estimated(estimate(points))}
 
 
-def _estimated(expected: Estimate) -> dict[str, Any]:
+def _estimated(expected: Estimate) -> dict[str, object]:
     return {
         "runs": {"least": expected.least_runs, "most": expected.most_runs},
         "seconds": {"least": round(expected.least_seconds, 3), "most": round(expected.most_seconds, 3)},

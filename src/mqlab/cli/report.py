@@ -1,7 +1,7 @@
 """`mqlab report RUN...`: write reports from existing measures."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -10,6 +10,7 @@ from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.measure import open_folder
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import NotMeasuredError
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index, write_report
@@ -49,7 +50,7 @@ def run_report(folder: RunFolder) -> Path:
         fail(f"{folder.report} cannot be written: {io_reason(error)}. The measures are kept: {retry}", Exit.INTERNAL)
 
 
-def exit_with_status(documents: list[dict[str, Any]]) -> None:
+def exit_with_status(documents: list[JsonObject]) -> None:
     """End the command with the exit code of the worst result; return if every run is clean and complete."""
     audits = [audit["status"] for document in documents for audit in document["audits"]]
     if "failed" in audits:

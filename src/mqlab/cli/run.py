@@ -4,7 +4,7 @@ import asyncio
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 import uvloop
@@ -17,6 +17,7 @@ from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import exit_with_status, run_report
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
 from mqlab.runner.conductor import Conductor, RunPlan
@@ -92,7 +93,7 @@ def _systems(texts: list[str]) -> list[System]:
     return systems
 
 
-def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[dict[str, Any]]:
+def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[JsonObject]:
     """Run the studies one after the other. The index of the reports is written even if a study fails."""
     done: list[RunFolder] = []
     try:

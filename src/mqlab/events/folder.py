@@ -4,7 +4,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from mqlab.errors import MqlabError
 from mqlab.events.checksums import SUFFIX, file_name
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
+from mqlab.json_values import JsonObject
 from mqlab.regular_file import read_regular
 
 # Some kilobytes for each system, and a line for each point that a system cannot play.
@@ -74,11 +75,11 @@ class RunFolder:
             raise NotARunFolderError(f"{path}: events of schema version {version}, this mqlab reads {SCHEMA_VERSION}")
         return folder
 
-    def meta(self) -> dict[str, Any]:
-        meta: dict[str, Any] = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))
+    def meta(self) -> JsonObject:
+        meta: JsonObject = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))
         return meta
 
-    def write_meta(self, meta: dict[str, Any]) -> None:
+    def write_meta(self, meta: JsonObject) -> None:
         """Replace meta.json atomically."""
         text = json.dumps({"schema_version": SCHEMA_VERSION, **meta}, indent=2, sort_keys=False)
         temporary = self.meta_file.with_suffix(".new")

@@ -5,13 +5,14 @@ that are generated from the row classes of the schema, as `dataclass` generates 
 """
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from struct import Struct
-from typing import Any, Final, Generic, ParamSpec
+from typing import Final, Generic, ParamSpec, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mqlab.events.folder import RunFolder, run_name
@@ -25,6 +26,7 @@ CONFIRMED_CODE: Final = OUTCOMES.index(CONFIRMED)
 UNKNOWN_CODE: Final = OUTCOMES.index(UNKNOWN)
 
 P = ParamSpec("P")
+Columns = dict[str, npt.NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class RowBuffer(Generic[P]):
         self.unreleased.append(rows)
         return rows
 
-    def take(self) -> dict[str, Any]:
+    def take(self) -> Columns:
         """The columns as numpy arrays, by name. The buffer is empty afterwards."""
         # A copy: an array cannot be cleared while numpy uses its memory.
         rows = np.array(self.numbers, dtype=np.int64).reshape(-1, len(self.names))
@@ -74,13 +76,12 @@ class RowBuffer(Generic[P]):
         body = "pass" if discard else f"append_bytes(pack({columns}))"
         if write is not None and not discard:
             body += "\n    if len(numbers) > limit:\n        write()"
-        scope: dict[str, Any] = {
+        scope = {
             "append_bytes": self.numbers.frombytes, "pack": Struct(f"={len(self.names)}q").pack, "write": write,
             "numbers": self.numbers, "limit": _BUFFER_NUMBERS,
         }  # fmt: skip
         exec(f"def append(*, {columns}):\n    {body}\n", scope)
-        append: Callable[P, None] = scope["append"]
-        return append
+        return cast("Callable[P, None]", scope["append"])
 
 
 class PendingRows(RowBuffer[P]):
@@ -150,7 +151,7 @@ class Recorder:
         })  # fmt: skip
         self._write("round_trips", {name: rows[name] for name in self.round_trips.names})
 
-    def _write(self, table: str, columns: dict[str, Any]) -> None:
+    def _write(self, table: str, columns: Columns) -> None:
         count = len(next(iter(columns.values())))
         if self._folder is None or not count:
             return
@@ -160,7 +161,7 @@ class Recorder:
         self._folder.write_events(table, name, _to_arrow(table, columns))
 
 
-def _to_arrow(table: str, columns: dict[str, Any]) -> pa.Table:
+def _to_arrow(table: str, columns: Columns) -> pa.Table:
     schema = TABLES[table]
     arrays = []
     for field in schema:
@@ -175,6 +176,6 @@ def _to_arrow(table: str, columns: dict[str, Any]) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=schema.names)
 
 
-def event_table(table: str, rows: Iterable[dict[str, Any]]) -> pa.Table:
+def event_table(table: str, rows: Iterable[Mapping[str, object]]) -> pa.Table:
     """An Arrow table of this event table from dictionaries; for tables with few rows."""
     return pa.Table.from_pylist([*rows], schema=TABLES[table])

@@ -5,7 +5,7 @@ classes below. Times are those of the writer's monotonic clock; an agent's time 
 """
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, get_type_hints
+from typing import Annotated, ClassVar, Final, NamedTuple, get_type_hints
 
 import pyarrow as pa
 
@@ -225,7 +225,7 @@ ROWS: Final[dict[str, type[EventRow]]] = {
 
 def columns(row: type[EventRow]) -> list[EventColumn]:
     """All columns of the row's table, in their order."""
-    hints: dict[str, Any] = get_type_hints(row, include_extras=True)
+    hints = get_type_hints(row, include_extras=True)
     own = []
     for field in fields(row):  # type: ignore[arg-type]  # every subclass is a dataclass
         storage, meaning = hints[field.name].__metadata__

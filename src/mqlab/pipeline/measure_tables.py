@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +18,7 @@ from mqlab.errors import MqlabError
 from mqlab.events.checksums import EventFile, checksum, examine, expected_checksum
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import DAMAGED, TABLES
+from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.regular_file import read_regular
 
@@ -131,7 +132,7 @@ def _checksum_now(path: Path) -> str:
         return ""
 
 
-def _unreadable_run(run: int, reason: str) -> dict[str, Any]:
+def _unreadable_run(run: int, reason: str) -> JsonObject:
     texts = dict.fromkeys(("study", "scenario", "point", "system"), _UNKNOWN)
     counts = dict.fromkeys(("counted_sent", "counted_received", "counted_round_trips"), 0)
     return {"run": run, **texts, "repetition": 0, "parameters": "{}", "status": DAMAGED, "reason": reason, **counts}
@@ -145,20 +146,20 @@ def _path(folder: RunFolder) -> Path:
     return folder.measures / "sources.json"
 
 
-def _write(folder: RunFolder, record: dict[str, Any]) -> None:
+def _write(folder: RunFolder, record: JsonObject) -> None:
     folder.measures.mkdir(exist_ok=True)
     unfinished = _path(folder).with_name(".sources.unfinished")
     unfinished.write_text(json.dumps(record, indent=1) + "\n")
     unfinished.replace(_path(folder))
 
 
-def read_table(folder: RunFolder, table: str) -> list[dict[str, Any]]:
+def read_table(folder: RunFolder, table: str) -> list[JsonObject]:
     """The rows of one table of `measures/`. Raises `NotMeasuredError`."""
     path = folder.measures / table
     if not path.is_dir():
         raise NotMeasuredError(f"{folder.path}: not measured yet (it has no {table})")
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+        rows: list[JsonObject] = pq.read_table(path).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise NotMeasuredError(f"{folder.path}: the table {table} of its measures is damaged") from error
     return rows

@@ -6,7 +6,7 @@ is the half width of a 95 % interval, and None stands for what is not known.
 
 from dataclasses import dataclass, fields
 from types import NoneType
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Final, get_args, get_type_hints
 
 import pyarrow as pa
 
@@ -26,7 +26,7 @@ DELIVERY_CLASSES: Final = (
 FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")
 
 Int32 = Annotated[int, "int32"]
-_ARROW_TYPES: Final[dict[Any, pa.DataType]] = {
+_ARROW_TYPES: Final[dict[object, pa.DataType]] = {
     Int32: pa.int32(),
     int: pa.int64(),
     float: pa.float64(),
@@ -255,5 +255,5 @@ def is_lower_bound(metric: str, bound_by: str | None) -> bool:
     return bound_by == "client" and is_throughput(metric)
 
 
-def _arrow_type(hint: Any) -> pa.DataType:
+def _arrow_type(hint: object) -> pa.DataType:
     return _ARROW_TYPES.get(hint) or next(_ARROW_TYPES[part] for part in get_args(hint) if part is not NoneType)

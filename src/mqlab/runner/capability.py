@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers import DRIVERS, Driver
 from mqlab.study import Point
@@ -92,7 +92,7 @@ class Capabilities:
         self._excluded[system.label] = f"given up after {_MAX_FAILED_STARTS} starts that failed: {reason}"
         return True
 
-    def absences(self) -> list[dict[str, Any]]:
+    def absences(self) -> list[dict[str, str]]:
         """The points that were never run on a system, for meta.json."""
         return [
             {"system": system.label, "scenario": point.scenario, "point": point.name, "reason": reason}

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from mqlab import __version__
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
+from mqlab.json_values import JsonObject
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
 from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.runner.capability import Capabilities, driver_class
@@ -101,7 +101,7 @@ class Conductor:
             for system in plan.systems
         }
         self._expected = sum(self._remaining.values())
-        self._meta: dict[str, Any] = {}
+        self._meta: JsonObject = {}
 
     async def conduct(self) -> None:
         """Play all runs. Raises SystemFailedError if no system can be started. After cancellation, the records stay."""
@@ -250,7 +250,7 @@ class Conductor:
             )
             entry["rehearsals"] = self._warmup.played.get(system.label, 0)
 
-    async def _check_syncs(self, system: System, running: Running, entry: dict[str, Any]) -> None:
+    async def _check_syncs(self, system: System, running: Running, entry: JsonObject) -> None:
         """Once for each system, before its first persistent run: does it sync before it confirms?"""
         if "witnessed" not in entry:
             result = await check_syncs(system, running, self._agents[0], self._data / "calls")
@@ -278,7 +278,7 @@ def _setting_error(system: System, point: Point) -> SystemSettingError | None:
     return None
 
 
-def describe_system(system: System, points: Sequence[Point]) -> dict[str, Any]:
+def describe_system(system: System, points: Sequence[Point]) -> JsonObject:
     """The system's entry in meta.json, with the stamps that it has only with the settings of some points."""
     description = system.describe()
     stamps = dict.fromkeys(description["stamps"])

@@ -7,14 +7,13 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 _PACKAGES = ("numpy", "pyarrow", "pyspark", "uvloop", "google-crc32c", "psutil")
 
 
-def describe_machine(data: Path) -> dict[str, Any]:
+def describe_machine(data: Path) -> dict[str, str | int | None]:
     """`data` is the folder that the systems write to: the file system matters."""
     return {
         "cpu": _cpu(),

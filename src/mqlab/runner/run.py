@@ -12,8 +12,9 @@ import pyarrow as pa
 from mqlab.events import schema  # fmt: skip
 from mqlab.events.folder import RunFolder, run_name
 from mqlab.events.recorder import event_table
+from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment, assign_roles
-from mqlab.runner.agents.group import AgentGroup, Answer, sent_by_destination
+from mqlab.runner.agents.group import AgentGroup, sent_by_destination
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
 from mqlab.runner.broker_location import BrokerLocation, locate_brokers
 from mqlab.runner.sampler import Sampler
@@ -204,7 +205,7 @@ class RunExecution:
             await queues.check_filled(sent_by_destination(answers), assignments)
         self._add_phase(schema.PRELOAD, begin, time.monotonic_ns())
 
-    async def _start(self, group: AgentGroup, timeline: Timeline, sampler: Sampler) -> list[Answer]:
+    async def _start(self, group: AgentGroup, timeline: Timeline, sampler: Sampler) -> list[JsonObject]:
         """The agents' answers, when their active roles are done."""
         phases = self.point.phases
         idle_timeout_s = phases.drain + _GRACE_SECONDS
@@ -222,7 +223,7 @@ class RunExecution:
         finally:
             timer.cancel()
 
-    def _end_of_work(self, finished: list[Answer]) -> int:
+    def _end_of_work(self, finished: list[JsonObject]) -> int:
         """Just after the last receipt or, without consumers, after the system had accepted the last message."""
         name = "last_sent" if self.point.load == "send" else "last_received"
         return (max(answer[name] for answer in finished) or time.monotonic_ns()) + 1

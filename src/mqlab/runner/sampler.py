@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
 from mqlab.events.schema import SampleRow
+from mqlab.json_values import JsonObject
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
 from mqlab.systems import Running, SystemFailedError
 from mqlab.wire.address import Address, BadAddressError
@@ -51,7 +52,7 @@ class NetworkLink:
         bits_per_s = bits_per_s or (_reported_bits_per_s(interfaces / name) if name else None)
         return cls(interfaces / name, bits_per_s) if name and bits_per_s else None
 
-    def sample(self) -> dict[str, dict[str, Any]]:
+    def sample(self) -> dict[str, JsonObject]:
         """Columns of a sample for each direction, by source: bytes, and the seconds that the link needs for them."""
         rows = {}
         for file, source in _SOURCES.items():
@@ -155,7 +156,7 @@ class Sampler:
                         self._add(source, columns)
             await asyncio.sleep(self._interval_seconds)
 
-    def _add(self, source: str, columns: dict[str, Any]) -> None:
+    def _add(self, source: str, columns: JsonObject) -> None:
         # A system on another machine has no columns, so it gets no row.
         if columns:
             self.rows.append(SampleRow(source=source, t=time.monotonic_ns(), **columns))

@@ -2,10 +2,11 @@
 
 from itertools import product
 from math import prod
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from mqlab.study.language.consistency import check_complete, first_inconsistency
 from mqlab.study.language.parameters import SHORT_NAMES, flatten, format_value, short_name
+from mqlab.study.language.value_types import Parameters
 from mqlab.study.point import Phases, Point, Repeat
 
 # The largest grid of the published studies has about a thousand cells; ten times that is a mistake.
@@ -19,13 +20,10 @@ _MAX_BATCH_SECONDS: Final = 0.001
 # Keys of a layer that remove the other keys of lower layers.
 _ALTERNATIVES: Final = (({"topics"}, {"queues"}), ({"requesters"}, {"clients", "threads"}))
 
-# One combination of values by full parameter names (`message.size`).
-Values = dict[str, Any]
 
-
-def merge(*layers: dict[str, Any]) -> dict[str, Any]:
+def merge(*layers: Parameters) -> Parameters:
     """Merge layers group by group; later layers win. Topics replace queues, and queues replace topics."""
-    merged: dict[str, Any] = {}
+    merged: Parameters = {}
     for layer in layers:
         for first, second in _ALTERNATIVES:
             dropped = (second if first & layer.keys() else set()) | (first if second & layer.keys() else set())
@@ -35,7 +33,7 @@ def merge(*layers: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def expand(scenario: str, parameters: dict[str, Any], base: dict[str, str] | None = None) -> list[Point]:
+def expand(scenario: str, parameters: Parameters, base: dict[str, str] | None = None) -> list[Point]:
     """Return all points of a scenario. Raises ValueError if its parameters are inconsistent."""
     values = flatten(parameters)
     repeat = _repeat(parameters["repeat"])
@@ -47,7 +45,7 @@ def expand(scenario: str, parameters: dict[str, Any], base: dict[str, str] | Non
         raise ValueError(f"its lists give {count} points; at most {MAX_POINTS} are accepted")
     points = {}
     for combination in product(*steps):
-        together: Values = {name: value for step in combination for name, value in step.items()}
+        together: Parameters = {name: value for step in combination for name, value in step.items()}
         chosen = {name: together[name] for name in swept}
         name = ", ".join(f"{short_name(name)}={format_value(name, value)}" for name, value in chosen.items())
         point = _point(scenario, name, {**values, **chosen}, repeat)
@@ -57,7 +55,7 @@ def expand(scenario: str, parameters: dict[str, Any], base: dict[str, str] | Non
     return _with_bases(list(points.values()), base or {}, [short_name(name) for name in swept])
 
 
-def automatic_batch(point: Values) -> int:
+def automatic_batch(point: Parameters) -> int:
     """Return the batch size for `batch: auto`: as large as transaction, confirmation, size and rate allow."""
     if transaction := int(point["session.transaction"]):
         return transaction
@@ -69,17 +67,17 @@ def automatic_batch(point: Values) -> int:
     return max(1, min(most, int(point["rate"] / point["producers"] * _MAX_BATCH_SECONDS)))
 
 
-def _check_settings(settings: dict[str, Any]) -> None:
+def _check_settings(settings: Parameters) -> None:
     for key in settings:
         if key in SHORT_NAMES:
             raise ValueError(f"settings.{key}: {key} is a parameter of the study, so a setting cannot have this name")
 
 
-def _steps(swept: dict[str, tuple[Any, ...]], together: tuple[tuple[str, ...], ...]) -> list[list[Values]]:
+def _steps(swept: dict[str, tuple[object, ...]], together: tuple[tuple[str, ...], ...]) -> list[list[Parameters]]:
     """Return the dimensions of the grid: the values of a list, or the n-th values of lists that go together."""
     remaining = dict(swept)
     names = {short_name(name): name for name in swept}
-    steps: dict[str, list[Values]] = {}
+    steps: dict[str, list[Parameters]] = {}
     for words in together:
         for each in words:
             if names.get(each) not in remaining:
@@ -95,7 +93,7 @@ def _steps(swept: dict[str, tuple[Any, ...]], together: tuple[tuple[str, ...], .
     return [steps[name] for name in swept if name in steps]
 
 
-def _repeat(values: Values) -> Repeat:
+def _repeat(values: Parameters) -> Repeat:
     until, least, most = values["until"], values["least"], values["most"]
     if until is None:
         least = most
@@ -104,7 +102,7 @@ def _repeat(values: Values) -> Repeat:
     return Repeat(until=until, least=least, most=most)
 
 
-def _point(scenario: str, name: str, values: Values, repeat: Repeat) -> Point:
+def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Point:
     domain: Literal["topic", "queue"] = "topic" if "topics" in values else "queue"
     request_reply = values["pattern"] == "request-reply"
     clients = int(values.get("clients", 1 if "threads" in values else 0))

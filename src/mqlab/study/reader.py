@@ -2,9 +2,10 @@
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit
@@ -14,11 +15,11 @@ from mqlab.study.language.model import Claim, ScaleLayer, ScalesForm, ScenarioLa
 from mqlab.study.language.name_checks import check_claims, check_exhibits
 from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.language.setting_values import check_settings
-from mqlab.study.language.value_types import LIST, SINGLE, suggest
+from mqlab.study.language.value_types import LIST, SINGLE, Parameters, suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
 from mqlab.study.point import Point
 from mqlab.study.published import read_published
-from mqlab.study.study import Parameters, Scenario, Study
+from mqlab.study.study import Scenario, Study
 
 STUDY_FILE: Final = "study.yaml"
 # The exhibits of a study that declares none.
@@ -190,7 +191,7 @@ def validated(file: YamlFile, adapter: TypeAdapter[T]) -> T:
     raise file.error(message, place)
 
 
-def _finding(detail: Any) -> tuple[Place, str]:
+def _finding(detail: ErrorDetails) -> tuple[Place, str]:
     place = tuple(key for key in detail["loc"] if key not in _TAGS)
     context = detail.get("ctx", {})
     if detail["type"] == "missing":

@@ -5,17 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import expand, merge
 from mqlab.study.language.model import Claim, PublishedProse, PublishedSetting, StudySource
+from mqlab.study.language.value_types import Parameters
 from mqlab.study.point import Point
 from mqlab.study.published import PublishedMatcher, PublishedValue
-
-# Parameters by group, as in the study file; expansion.merge lays layers of them over each other.
-Parameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Scenario:
 
     name: str
     title: str
-    parameters: Parameters
+    parameters: Parameters  # by group, as in the study file
     base: dict[str, str]  # swept values of the base point; {}: points are not compared
     published: tuple[str, ...]  # the names of the scenario in published.csv
 

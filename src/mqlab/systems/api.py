@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import pyarrow as pa
 
 from mqlab.errors import MqlabError
+from mqlab.json_values import JsonObject
 
 FileUse = Literal["read", "write"]
 Syncs = Literal["before confirming", "later", "never", "unknown"]
@@ -99,7 +100,7 @@ class System(ABC):
         return changed
 
     @abstractmethod
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """The system's part of meta.json, with these keys.
 
         `name`: the label. `version`. `settings`: all of them, with defaults. `stamps`: sentences that reports must show
@@ -166,7 +167,7 @@ class Running(ABC):
     tag: str = ""
 
     @abstractmethod
-    async def sample(self) -> dict[str, Any]:
+    async def sample(self) -> JsonObject:
         """Columns of `mqlab.events.schema.SampleRow` from `cpu_seconds` on; {} for a system on another machine.
 
         The runner calls it several times a second, so it must be quick.

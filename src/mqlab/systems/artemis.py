@@ -6,7 +6,7 @@ The tool tunes the journal to the disk. Beyond the memory of the setting, the br
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
@@ -27,13 +27,13 @@ class ArtemisRunning(ProgramRunning):
 
     async def depth(self, queue: str) -> int:
         request = {"_AMQ_ResourceName": f"queue.{_queue_name(queue)}", "_AMQ_Attribute": "messageCount"}
-        return int(await self._manage(request))
+        return int(json.loads(await self._manage(request) or "[0]")[0])
 
     async def remove(self, queue: str) -> None:
         request = {"_AMQ_ResourceName": "broker", "_AMQ_OperationName": "destroyQueue"}
         await self._manage(request, json.dumps([_queue_name(queue), True]))
 
-    async def _manage(self, request: dict[str, str], parameters: str = "") -> Any:
+    async def _manage(self, request: dict[str, str], parameters: str = "") -> str:
         self.check()
         replies = new_reply_queue()
         subscribe = {"id": "0", "destination": replies, "subscription-type": "ANYCAST", "ack": "auto"}
@@ -43,7 +43,7 @@ class ArtemisRunning(ProgramRunning):
         values = answer.body.decode(errors="replace")
         if answer.headers.get("_AMQ_OperationSucceeded") != "true":
             raise SystemFailedError(f"artemis: {' '.join(request.values())}: {values}")
-        return json.loads(values or "[0]")[0]
+        return values
 
 
 def _queue_name(queue: str) -> str:

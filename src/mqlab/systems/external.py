@@ -15,8 +15,9 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from mqlab.json_values import JsonObject
 from mqlab.systems.api import Durability, Running, Syncs, System, SystemFailedError, SystemSettingError
 from mqlab.systems.secrets import mask_settings, mask_text
 from mqlab.wire.address import Address, BadAddressError
@@ -64,7 +65,7 @@ class External(System):
             raise SystemSettingError(f"external: the settings of a broker that runs cannot be changed ({changes})")
         return self
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         stamps = ["not started by the lab: its settings, its load and its machine are what its owner says"]
         return {"name": self.label, "version": "unknown", "settings": mask_settings(self.settings), "stamps": stamps}
 
@@ -101,7 +102,7 @@ class ExternalRunning(Running):
         # It may have destinations of earlier runs.
         self.tag = f"{time.time_ns():x}-"
 
-    async def sample(self) -> dict[str, Any]:
+    async def sample(self) -> JsonObject:
         return {}
 
     async def empty(self) -> bool:

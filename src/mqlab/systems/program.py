@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import psutil
 
+from mqlab.json_values import JsonObject
 from mqlab.systems.api import Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.install.download import Part, install, machine_packages, missing
 from mqlab.systems.supervise.supervised_process import SupervisedProcess
@@ -57,7 +58,7 @@ class ProgramRunning(Running):
         self._process = process
         self._folder = folder
 
-    async def sample(self) -> dict[str, Any]:
+    async def sample(self) -> JsonObject:
         self.check()
         try:
             usage = self._process.tree.usage()
@@ -130,7 +131,7 @@ class Program(System):
             await writer.wait_closed()
         return True
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         settings = {key: self.chosen(key) for key in ("driver", *self.defaults)}
         return {"name": self.label, "version": self.version, "settings": settings, "stamps": self.stamps()}
 

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -98,16 +98,11 @@ class Qpid(Program):
         return isinstance(state, dict) and state.get("state") == "ACTIVE"
 
 
-def _configuration(folder: Path, amqp: int, http: int) -> dict[str, Any]:
+def _configuration(folder: Path, amqp: int, http: int) -> dict[str, object]:
     common = {"bindingAddress": "127.0.0.1", "authenticationProvider": "anyone"}
     aliases = [{"name": name, "type": name} for name in ("nameAlias", "defaultAlias", "hostnameAlias")]
-    creation = {
-        "pattern": ".*",
-        "createdOnPublish": True,
-        "createdOnConsume": True,
-        "nodeType": "queue",
-        "attributes": {},
-    }
+    created = {"createdOnPublish": True, "createdOnConsume": True}
+    creation = {"pattern": ".*", **created, "nodeType": "queue", "attributes": {}}
     host = {"type": "BDB", "nodeAutoCreationPolicies": [creation], "storePath": str(folder / "messages")}
     return {
         "name": "lab",

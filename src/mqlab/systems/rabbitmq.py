@@ -6,7 +6,7 @@ The limits of its memory and disk alarms are so wide that they block no producer
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Debian, Part, path_of
@@ -29,12 +29,12 @@ class RabbitRunning(ProgramRunning):
 
     async def depth(self, queue: str) -> int:
         answer = await self._call("queue.declare", 0, _queue_name(queue), True, False, False, False, False, {})
-        return int(answer[1])
+        return int(answer.arguments[1])
 
     async def remove(self, queue: str) -> None:
         await self._call("queue.delete", 0, _queue_name(queue), False, False, False)
 
-    async def _call(self, name: str, *arguments: Any) -> tuple[Any, ...]:
+    async def _call(self, name: str, *arguments: object) -> Method:
         self.check()
         try:
             async with asyncio.timeout(_ASK_SECONDS):
@@ -132,7 +132,7 @@ def _queue_name(queue: str) -> str:
     return queue.removeprefix("queue:")
 
 
-async def _call_method(port: int, request: bytes) -> tuple[Any, ...]:
+async def _call_method(port: int, request: bytes) -> Method:
     """The answer to a method on channel 1, over a new connection; without a request, only connect.
 
     Raises OSError, EOFError and AmqpError.
@@ -147,7 +147,7 @@ async def _call_method(port: int, request: bytes) -> tuple[Any, ...]:
                 if not handshake.done:
                     writer.write(handshake.answer(answer))
                     if handshake.done and not request:
-                        return ()
+                        return answer
                     if handshake.done:
                         writer.write(method(1, "channel.open", ""))
                 elif answer.name == "channel.open-ok":
@@ -155,7 +155,7 @@ async def _call_method(port: int, request: bytes) -> tuple[Any, ...]:
                 elif answer.name == "channel.close" and answer.arguments[0] == _NOT_FOUND:
                     raise AmqpError(f"there is no such queue: {answer.arguments[1]}")
                 else:
-                    return answer.arguments
+                    return answer
         raise EOFError("it closed the connection")
     finally:
         if handshake.done:

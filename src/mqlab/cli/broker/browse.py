@@ -3,7 +3,7 @@
 import base64
 import math
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -72,8 +72,8 @@ def _time(timestamp_ms: int | None) -> str | None:
         return str(timestamp_ms)
 
 
-def _document(message: Message, bodies: bool) -> dict[str, Any]:
-    document: dict[str, Any] = {
+def _document(message: Message, bodies: bool) -> dict[str, object]:
+    document: dict[str, object] = {
         name: getattr(message, name)
         for name in ("id", "timestamp", "destination", "priority", "persistent", "redelivered", "delivery_count",
                      "correlation_id", "reply_to", "type", "expiration", "deliver_at", "group")

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -54,20 +54,15 @@ async def channels(
     if to is None:
         await _list(broker, as_json)
         return
-    settings: dict[str, Any] = {}
+    settings: dict[str, object] = {}
     if action is ChannelAction.ADD:
         try:
             password = read_password(password_file)
         except (OSError, ValueError) as error:
             fail(f"--password-file: {password_file}: {getattr(error, 'strerror', '') or 'is not UTF-8'}", Exit.USAGE)
         settings = {
-            "address": address,
-            "user": login,
-            "password": password,
-            "ca": trust,
-            "batch": batch,
-            "retry": retry,
-        }
+            "address": address, "user": login, "password": password, "ca": trust, "batch": batch, "retry": retry,
+        }  # fmt: skip
     response = await broker.ask(f"{action.value}_channel", to=to, **settings)
     done = {ChannelAction.ADD: "added", ChannelAction.START: "started", ChannelAction.STOP: "stopped"}[action]
     show_result(response, f"the channel to {to} is {done}", as_json=as_json)

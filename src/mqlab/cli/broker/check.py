@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -90,6 +90,6 @@ def _queues(examination: StoreReport) -> Table:
     return table
 
 
-def _document(examination: StoreReport) -> dict[str, Any]:
+def _document(examination: StoreReport) -> dict[str, object]:
     files = [{**asdict(file), "path": str(file.path), "torn_bytes": file.torn_bytes} for file in examination.files]
     return {**asdict(examination), "files": files, "verdict": examination.verdict}

@@ -1,12 +1,11 @@
 """`mqlab broker list`: the queues and subscriptions of a running broker."""
 
-from typing import Any
-
 from rich.table import Table
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, show_plain_json
 from mqlab.cli.console import say, show
+from mqlab.json_values import JsonObject
 
 
 @broker_command
@@ -29,7 +28,7 @@ async def list_all(broker: BrokerAdmin, as_json: AsJson = False) -> None:
     show(table)
 
 
-def _kind(destination: dict[str, Any]) -> str:
+def _kind(destination: JsonObject) -> str:
     if "topic" not in destination:
         return "temporary queue" if destination["temporary"] else "queue"
     words = [word for word in ("durable", "shared") if destination[word]]

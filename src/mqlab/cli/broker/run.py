@@ -4,7 +4,6 @@ import inspect
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -13,12 +12,12 @@ from mqlab.broker.server.startup import BrokerFailedError, serve
 from mqlab.broker.settings import SettingError, Settings
 from mqlab.broker.store.files.lock import FolderInUseError
 from mqlab.broker.store.recovery.recovery import DamagedJournalError
-from mqlab.cli.broker.common.setting_options import ConfigOption, option_name, parameters, parse_options
+from mqlab.cli.broker.common.setting_options import ConfigOption, OptionValue, option_name, parameters, parse_options
 from mqlab.cli.console import Exit, fail
 from mqlab.wire.address import Address, BadAddressError
 
 
-def run_server(context: typer.Context, config: Path | None = None, **given: Any) -> None:
+def run_server(context: typer.Context, config: Path | None = None, **given: OptionValue) -> None:
     """Run the embedded broker until Ctrl-C or SIGTERM. A command administers a running broker or a broker's files.
 
     The broker prints its addresses when it is ready. Every option has an environment variable: MQLAB_BROKER_QUEUE_LIMIT

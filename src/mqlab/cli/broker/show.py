@@ -1,11 +1,11 @@
 """`mqlab broker show NAME`: the state of one queue or subscription."""
 
 from datetime import datetime
-from typing import Any
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, NameArgument, broker_command
 from mqlab.cli.broker.common.safe_output import show_plain_json, values_table
 from mqlab.cli.console import show
+from mqlab.json_values import JsonObject
 
 
 @broker_command
@@ -18,7 +18,7 @@ async def show_one(broker: BrokerAdmin, name: NameArgument, as_json: AsJson = Fa
     show(values_table({**response, "episodes": _held_back(response.get("episodes", []))}))
 
 
-def _held_back(episodes: list[dict[str, Any]]) -> str:
+def _held_back(episodes: list[JsonObject]) -> str:
     if not episodes:
         return "producers were never held back"
     last = episodes[-1]

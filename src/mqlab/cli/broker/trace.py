@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from mqlab.broker.server.trace.records import SCHEMA
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
 from mqlab.cli.console import Exit, fail, say, show
+from mqlab.json_values import JsonObject
 
 # How often `--follow` checks for a signal.
 _POLL_S: Final = 0.2
@@ -33,7 +34,7 @@ class TraceFile:
         self.path = path
         self.rows = 0
         self._partial = path.with_name(f"{path.name}.partial")
-        self._writer: Any = pq.ParquetWriter(self._partial, SCHEMA)
+        self._writer = pq.ParquetWriter(self._partial, SCHEMA)
         self._tables: list[pa.Table] = []
         self._buffered_rows = 0
 
@@ -178,7 +179,7 @@ def _create(path: Path) -> TraceFile:
         fail(plain(f"{path} cannot be written: {error.strerror or error}"), Exit.USAGE)
 
 
-def _show(response: dict[str, Any]) -> None:
+def _show(response: JsonObject) -> None:
     table = Table("application", "level", "by", box=None)
     for source, rows in (("run time", response["said"]), ("file", response["stanzas"])):
         for row in rows:

@@ -1,7 +1,7 @@
 """`mqlab systems install`: install systems with Maven, Go or apt-get."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -51,7 +51,7 @@ def _plan(chosen: Sequence[System], *, details: bool) -> Iterator[str]:
         yield f"everything else goes into {cache()}"
 
 
-def _install(system: System) -> dict[str, Any]:
+def _install(system: System) -> dict[str, str]:
     error = ""
     if not system.missing():
         say(f"{system.name}: already installed")

@@ -1,13 +1,12 @@
 """`mqlab systems`: list all systems."""
 
-from typing import Any
-
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
 from mqlab.cli.systems.names import AsJson, load_default, not_ready
+from mqlab.json_values import JsonObject
 from mqlab.systems import SYSTEMS
 
 
@@ -29,16 +28,10 @@ def list_all(context: typer.Context, as_json: AsJson = False) -> None:
     show(table)
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _entry(name: str) -> JsonObject:
     system = load_default(name)
     if isinstance(system, str):
         return {
-            "name": name,
-            "title": "",
-            "version": "",
-            "drivers": [],
-            "missing": system,
-            "settings": {},
-            "stamps": [],
-        }
+            "name": name, "title": "", "version": "", "drivers": [], "missing": system, "settings": {}, "stamps": [],
+        }  # fmt: skip
     return {**system.describe(), "title": system.title, "drivers": list(system.drivers), "missing": not_ready(system)}

@@ -1,13 +1,13 @@
 """`mqlab systems show`: the features, durability and settings of a system."""
 
 from dataclasses import asdict
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, show, show_json
 from mqlab.cli.systems.names import AsJson, SystemArgument, not_ready, parse_or_fail
+from mqlab.json_values import JsonObject
 from mqlab.runner.capability import unsupported_features
 from mqlab.study.features import FEATURES
 from mqlab.systems import System, SystemFailedError
@@ -34,7 +34,7 @@ def show_one(name: SystemArgument, as_json: AsJson = False) -> None:
     show(_settings(description))
 
 
-def _describe(system: System) -> dict[str, Any]:
+def _describe(system: System) -> JsonObject:
     reasons = unsupported_features(system)
     choices: dict[str, tuple[str, ...]] = {"driver": system.drivers}
     if isinstance(system, Program):
@@ -48,7 +48,7 @@ def _describe(system: System) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _settings(description: dict[str, Any]) -> Table:
+def _settings(description: JsonObject) -> Table:
     table = Table("setting", "value", "choices", box=None)
     for key, value in description["settings"].items():
         allowed = ", ".join(description["choices"].get(key, ()))

@@ -5,7 +5,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -36,7 +36,7 @@ class StartedSystem:
                 return process
         return None
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         return {key: value for key, value in asdict(self).items() if key != "created"}
 
     def save(self) -> None:

@@ -6,12 +6,13 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from mqlab.drivers.api import DriverError, parse_destination
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
+from mqlab.json_values import JsonObject
 from mqlab.wire import nats
 from mqlab.wire.native.payload import Bytes
 
@@ -47,7 +48,7 @@ class NatsClient:
     """All roles of a driver's connection share one client. All methods raise DriverError."""
 
     def __init__(self) -> None:
-        self.info: dict[str, Any] = {}
+        self.info: JsonObject = {}
         self._transport = SocketTransport("NATS", self._parse, self._connection_lost)
         self._handlers: dict[bytes, tuple[OnDelivered, OnHeaded]] = {}
         self._lost_callbacks: set[Callable[[str], None]] = set()
@@ -134,13 +135,13 @@ class NatsClient:
         finally:
             del self._answers[token]
 
-    async def jetstream_request(self, subject: str, config: Mapping[str, object]) -> dict[str, Any]:
+    async def jetstream_request(self, subject: str, config: Mapping[str, object]) -> JsonObject:
         """Send a request to the JetStream API and return its answer, which may contain `error`."""
         failure = f"JetStream did not answer {subject}"
         answer = await self.request(
             f"$JS.API.{subject}".encode(), json.dumps(config).encode(), ANSWER_TIMEOUT_S, failure
         )
-        decoded: dict[str, Any] = json.loads(answer)
+        decoded: JsonObject = json.loads(answer)
         return decoded
 
     async def close(self) -> None:

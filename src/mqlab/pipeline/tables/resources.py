@@ -1,10 +1,11 @@
 """Resources of the broker and the agents during the measure phase, and the bottleneck of each run."""
 
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.tables.broker_samples import is_broker
@@ -170,7 +171,7 @@ def _ordered_sum(values: Column) -> Column:
     return fn.when(fn.size(in_order) > 0, total)
 
 
-def calibrations(spark: SparkSession, meta: dict[str, Any]) -> DataFrame:
+def calibrations(spark: SparkSession, meta: JsonObject) -> DataFrame:
     """One row for each system, size and batch of its driver's calibrations, maybe by domain ("": both)."""
     rows = [
         (system["name"], rate["size"], rate["batch"], rate.get("domain", ""), rate["sent"], rate["received"])

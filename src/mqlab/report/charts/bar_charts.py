@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import altair as alt
 
@@ -82,7 +82,7 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
         name: drawing.PALETTE[n % len(drawing.PALETTE)]
         for n, name in enumerate(measured if len(measured) > 1 else [MEASURED])
     }
-    rows: list[dict[str, Any]] = [
+    rows: list[drawing.Row] = [
         {
             "row": row,
             "value": value,
@@ -108,7 +108,7 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
             "series:N",
             title=None,
             scale=alt.Scale(domain=[*series], range=[*series.values()]),
-            legend=drawing.legend("top", (row["series"] for row in rows), columns=4),
+            legend=drawing.legend("top", (str(row["series"]) for row in rows), columns=4),
         ),
         shape=alt.Shape("series:N", scale=alt.Scale(domain=[*series], range=["circle", *shapes])),
         description=alt.Description("description:N"),
@@ -116,8 +116,8 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
     return drawing.draw(drawing.layered([chart], width=720, height={"step": 26}), sheet)
 
 
-def _row(bar: Bar, start: float, end: float) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(bar: Bar, start: float, end: float) -> drawing.Row:
+    row: dict[str, object] = {
         "system": bar.system,
         "origin": bar.origin,
         "label": bar.label,

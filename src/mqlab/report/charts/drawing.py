@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import altair as alt
 import vl_convert
 
+from mqlab.json_values import JsonObject
 from mqlab.report.render.content import MEASURED, PUBLISHED
 
 # The style sheet of the page selects these two by value to change them on a dark background.
@@ -43,8 +44,8 @@ _LOOK: Final = {
     "legend": {"labelFontSize": 11},
 }
 
-Row = Mapping[str, Any]
-Spec = dict[str, Any]
+Row = Mapping[str, object]
+Spec = JsonObject
 
 
 class Sheet:

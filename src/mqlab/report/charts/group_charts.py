@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import altair as alt
 
@@ -85,17 +85,11 @@ def _colour(keys: Sequence[str]) -> alt.Color:
     return alt.Color("key:N", title=None, scale=scale, legend=legend if len(keys) > 1 else None)
 
 
-def _row(bar: GroupBar) -> dict[str, Any]:
+def _row(bar: GroupBar) -> drawing.Row:
     low = high = None
     if bar.value is not None and bar.ci95:
         low, high = max(0.0, bar.value - bar.ci95), bar.value + bar.ci95
     return {
-        "group": bar.group,
-        "key": bar.key,
-        "value": bar.value,
-        "low": low,
-        "high": high,
-        "at": high or bar.value or 0.0,
-        "label": bar.label,
-        "description": bar.description,
-    }
+        "group": bar.group, "key": bar.key, "value": bar.value, "low": low, "high": high,
+        "at": high or bar.value or 0.0, "label": bar.label, "description": bar.description,
+    }  # fmt: skip

@@ -1,9 +1,10 @@
 """Charts of one or two metrics against a swept parameter: a line for each setting, in panels."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import altair as alt
 
@@ -97,16 +98,16 @@ def _side(
     if panel.joined:
         line = base.mark_line(strokeWidth=1.4 if second else 2)
         dashed = {"order": alt.Order("x:Q"), "strokeDash": _dash(keys, axes)}
-        layers.append(line.encode(y=alt.Y("y:Q", **vertical), **dashed, **encoded))
+        layers.append(line.encode(y=vertical("y:Q"), **dashed, **encoded))
     shape = "square" if second else "circle"
     points = base.mark_point(shape=shape, filled=not second, size=26 if second else 38, opacity=1, strokeWidth=1.4)
-    layers.append(points.encode(y=alt.Y("y:Q", **vertical), description=alt.Description("description:N"), **encoded))
+    layers.append(points.encode(y=vertical("y:Q"), description=alt.Description("description:N"), **encoded))
     whisker = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.6)
-    layers.append(whisker.encode(y=alt.Y("low:Q", **vertical), y2=alt.Y2("high:Q"), **encoded))
+    layers.append(whisker.encode(y=vertical("low:Q"), y2=alt.Y2("high:Q"), **encoded))
     return drawing.layered(layers)
 
 
-def _row(line: Line, mark: Mark, named: str) -> dict[str, Any]:
+def _row(line: Line, mark: Mark, named: str) -> drawing.Row:
     return {
         "line": entry(line.key, named),
         "x": mark.x,
@@ -146,7 +147,7 @@ def _spread(values: Sequence[float], log: bool) -> list[float]:
     return labelled
 
 
-def _y(every: Sequence[Mark], axes: Axes, second: bool) -> dict[str, Any]:
+def _y(every: Sequence[Mark], axes: Axes, second: bool) -> Callable[[str], alt.Y]:
     """The vertical axis, from zero; the same for all panels of a family."""
     top = max((mark.y + (mark.ci95 or 0.0) for mark in every), default=0.0) or 1.0
     unit = axes.second_unit if second else axes.unit
@@ -156,7 +157,7 @@ def _y(every: Sequence[Mark], axes: Axes, second: bool) -> dict[str, Any]:
         axis = alt.Axis(orient="right", grid=False, tickCount=5)
     title = axes.second if second else axes.y
     scale = alt.Scale(domain=[0, top * 1.06], nice=False)
-    return {"title": title if labels else f"{title}, {unit}", "scale": scale, "axis": axis}
+    return partial(alt.Y, title=title if labels else f"{title}, {unit}", scale=scale, axis=axis)
 
 
 def _entries(keys: Sequence[str], axes: Axes) -> list[str]:

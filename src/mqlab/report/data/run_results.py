@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render.formatting import listed, plain, slug
@@ -76,7 +77,7 @@ def _table(name: str, row: type[Row], *order: str) -> "cached_property[tuple[Row
 @dataclass(frozen=True)
 class RunResults:
     folder: RunFolder
-    meta: dict[str, Any]
+    meta: JsonObject
     study: Study
 
     @classmethod
@@ -235,7 +236,7 @@ def _point_key(system: str, point: Point) -> PointKey:
     return system, point.scenario, point.name
 
 
-def _system(entry: dict[str, Any]) -> MeasuredSystem:
+def _system(entry: JsonObject) -> MeasuredSystem:
     settings = {
         str(key): "none" if value is None else str(value) for key, value in (entry.get("settings") or {}).items()
     }

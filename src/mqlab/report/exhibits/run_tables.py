@@ -1,7 +1,8 @@
 """Tables of single runs: their audits, and the operations that the system traced."""
 
-from typing import Any, Final
+from typing import Final
 
+from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, own_cell
@@ -102,7 +103,7 @@ def _place(scenario: str, point: str) -> str:
     return f"{scenario} ({point})" if point else scenario
 
 
-def _extension(entry: dict[str, Any]) -> str:
+def _extension(entry: JsonObject) -> str:
     place, seconds = _place(entry["scenario"], entry["point"]), formatting.quantity(entry["measure"], "s")
     return f"{place} of {entry['system']}, {seconds}"
 

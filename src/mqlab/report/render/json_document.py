@@ -1,16 +1,17 @@
 """A run as one JSON document, for programs: measures, audits and verdicts."""
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.report.claims.verdicts import judge
 from mqlab.report.data.run_results import RunResults
 
 MEASURE: Final = ("study", "scenario", "point", "system", "metric", "value", "unit", "ci95", "runs", "bound_by")
 
 
-def as_json(folder: RunFolder) -> dict[str, Any]:
+def as_json(folder: RunFolder) -> JsonObject:
     """Return values that `json.dumps` accepts. A missing figure is null or has no entry; it is never 0."""
     results = RunResults.of(folder)
     return {

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from mqlab.drivers import DRIVERS, ReceiverOptions
 from mqlab.events.schema import RoleRow
+from mqlab.json_values import JsonObject
 from mqlab.study import Point
 
 RoleKind = Literal["producer", "consumer", "requester", "responder"]
@@ -91,11 +92,11 @@ class Assignment:
         """Whether the send-ahead of its producers is bounded."""
         return self.point.is_unthrottled and DRIVERS[self.driver].reports_accepted
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {**asdict(self), "point": self.point.to_json(), "roles": [asdict(role) for role in self.roles]}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Assignment":
+    def from_json(cls, data: JsonObject) -> "Assignment":
         roles = tuple(Role(**role) for role in data["roles"])
         return cls(**{**data, "point": Point.from_json(data["point"]), "roles": roles})
 

@@ -3,9 +3,10 @@
 import struct
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.drivers.api import Matrix
 from mqlab.errors import MqlabError
@@ -16,6 +17,8 @@ _ID: Final = struct.Struct("<IQ")
 _LOW: Final = np.uint64(0xFFFFFFFF)
 # For at most so many bodies, a Python loop is faster than numpy.
 _FEW: Final = 8
+# Words of 4 bytes, since numpy is several times slower on unaligned numbers of 8 bytes.
+_Words = npt.NDArray[np.uint32]
 
 
 class ForeignMessageError(MqlabError):
@@ -109,13 +112,13 @@ def _message_ranges_of_few(bodies: Bodies) -> list[tuple[int, int, int, int]]:
     return ranges
 
 
-def _are_consecutive(words: Any, rows: int) -> bool:
+def _are_consecutive(words: _Words, rows: int) -> bool:
     """Whether all bodies are one range: without the row number in the lower half, all rows are equal."""
     difference = words - _row_numbers(rows)
     return bool((difference[3:] == difference[:-3]).all()) and int(words[1]) + rows - 1 <= 0xFFFFFFFF
 
 
-def _words(bodies: Bodies) -> Any:
+def _words(bodies: Bodies) -> _Words:
     """Of each body in turn: the producer, and the lower and the upper half of the sequence number."""
     table = bodies.table()
     if table is None or table.shape[1] < ID_SIZE:
@@ -125,17 +128,14 @@ def _words(bodies: Bodies) -> Any:
     return np.ascontiguousarray(table[:, :ID_SIZE]).reshape(-1).view("<u4")
 
 
-# Words of 4 bytes, since numpy is several times slower on unaligned numbers of 8 bytes.
-
-
 @lru_cache(maxsize=64)
-def _word_dtype(size: int) -> Any:
+def _word_dtype(size: int) -> np.dtype[np.void]:
     names = ["producer", "low", "high"]
     return np.dtype({"names": names, "formats": ["<u4"] * 3, "offsets": [0, 4, 8], "itemsize": size})
 
 
 @lru_cache(maxsize=64)
-def _low_row_index(rows: int) -> Any:
+def _low_row_index(rows: int) -> _Words:
     return np.arange(rows, dtype=np.uint32)
 
 
@@ -143,7 +143,7 @@ def _low_row_index(rows: int) -> Any:
 _numbered = np.zeros(0, dtype=np.uint32)
 
 
-def _row_numbers(rows: int) -> Any:
+def _row_numbers(rows: int) -> _Words:
     global _numbered
     if len(_numbered) < 3 * rows:
         words = np.zeros((2 * rows, 3), dtype=np.uint32)
@@ -152,7 +152,7 @@ def _row_numbers(rows: int) -> Any:
     return _numbered[: 3 * rows]
 
 
-def _batch_step(rows: int) -> Any:
+def _batch_step(rows: int) -> _Words:
     """Added to a batch, it advances every sequence number by the batch size."""
     words = np.zeros((rows, 3), dtype=np.uint32)
     words[:, 1] = rows

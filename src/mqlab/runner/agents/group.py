@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import ACTIVE, Assignment
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, NoAnswerError, check_answer
 from mqlab.runner.sampler import Sampler
@@ -17,8 +18,6 @@ _FINISH_SECONDS: Final = 20.0
 _MAX_SECONDS: Final = 24 * 3600.0
 # A working agent reports its progress within this time, also while it waits for the system.
 _PROGRESS_SECONDS: Final = 3.0
-
-Answer = dict[str, Any]
 
 
 class AgentGroup:
@@ -45,7 +44,7 @@ class AgentGroup:
 
     async def play(
         self, command: str, start: int, sampler: Sampler, *, timeout_s: float | None, idle_timeout_s: float
-    ) -> list[Answer]:
+    ) -> list[JsonObject]:
         """The agents' answers, when all active roles are done.
 
         Without `timeout_s` it raises BrokenRunError when no message has moved for `idle_timeout_s`. It raises at once
@@ -58,8 +57,9 @@ class AgentGroup:
         failures.append(asyncio.ensure_future(sampler.wait_failed()))
         if timeout_s is None:
             failures.append(asyncio.ensure_future(self._wait_idle(idle_timeout_s)))
+        tasks: list[asyncio.Future[list[JsonObject]] | asyncio.Future[None]] = [playing, *failures]
         try:
-            await asyncio.wait((playing, *failures), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not playing.done():
                 lost = [agent.number for agent, task in zip(self.agents, failures, strict=False) if task.done()]
                 reason = str(sampler.failed) if sampler.failed else f"nothing has moved for {idle_timeout_s:g} s"
@@ -68,9 +68,9 @@ class AgentGroup:
         except NoAnswerError as error:
             raise await self._diagnose(error) from error
         finally:
-            for task in (playing, *failures):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(playing, *failures, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def drain(self, expected: dict[int, int], timeout_s: float) -> None:
         """Wait until every subscription has received all messages, or none has come for `timeout_s`.
@@ -86,7 +86,7 @@ class AgentGroup:
                 deadline, moved_before = time.monotonic() + timeout_s, moved
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def finish(self) -> list[Answer]:
+    async def finish(self) -> list[JsonObject]:
         answers = await asyncio.gather(*(agent.ask("finish") for agent in self.agents))
         return [check_answer(answer) for answer in answers]
 
@@ -129,7 +129,7 @@ class AgentGroup:
                 deadline, moved_before = time.monotonic() + idle_timeout_s, moved
 
 
-def sent_by_destination(answers: Sequence[Answer]) -> dict[int, int]:
+def sent_by_destination(answers: Sequence[JsonObject]) -> dict[int, int]:
     sent: dict[int, int] = {}
     for answer in answers:
         for destination, messages in answer["sent"].items():

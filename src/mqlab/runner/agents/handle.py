@@ -6,9 +6,9 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from mqlab.errors import MqlabError
+from mqlab.json_values import JsonObject
 
 # An agent's clock is read this often; the quickest answer has the smallest error.
 _CLOCK_READINGS = 8
@@ -30,7 +30,7 @@ class BrokenRunError(MqlabError):
     """The run cannot be completed."""
 
 
-def check_answer(answer: dict[str, Any]) -> dict[str, Any]:
+def check_answer(answer: JsonObject) -> JsonObject:
     """The answer. Raises BrokenRunError if the agent could not execute the command."""
     if "error" in answer:
         raise BrokenRunError(answer["error"])
@@ -43,7 +43,7 @@ class AgentProcess:
     def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
         self.number = number
         self._process = process
-        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[int, asyncio.Future[JsonObject]] = {}
         self._last_id = 0
         self._reading = asyncio.ensure_future(self._read())
 
@@ -60,13 +60,13 @@ class AgentProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    async def ask(self, command: str, timeout_s: float | None = None, **arguments: Any) -> dict[str, Any]:
+    async def ask(self, command: str, timeout_s: float | None = None, **arguments: object) -> JsonObject:
         """The agent's answer. Raises AgentLostError if it ends first, or does not answer in time."""
         timeout_s = ANSWER_SECONDS if timeout_s is None else timeout_s
         if self._reading.done():
             raise AgentLostError(f"agent {self.number} has ended")
         self._last_id += 1
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
         self._pending[self._last_id] = future
         assert self._process.stdin is not None
         line = json.dumps({"command": command, "id": self._last_id, **arguments}) + "\n"

@@ -22,13 +22,13 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
+from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment
 from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.session import AgentSession
@@ -39,15 +39,13 @@ from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 _PRELOAD_PRODUCER = 2**31 - 1
 _PROBE_BYTES = 1024
 
-Json = dict[str, Any]
-
 
 class Agent:
     def __init__(self) -> None:
         self._session: AgentSession | None = None
         self._recorder: Recorder | None = None
         self._hosted: Hosted | None = None
-        self._commands: dict[str, Callable[[Json], Awaitable[Json]]] = {
+        self._commands: dict[str, Callable[[JsonObject], Awaitable[JsonObject]]] = {
             "host": self._host,
             "preload": self._preload,
             "probe": self._probe,
@@ -60,7 +58,7 @@ class Agent:
             "clock": self._clock,
         }
 
-    async def execute(self, command: Json) -> Json:
+    async def execute(self, command: JsonObject) -> JsonObject:
         try:
             return await self._commands[command["command"]](command)
         except (DriverError, SystemFailedError) as error:
@@ -69,22 +67,22 @@ class Agent:
             # The events cannot be written, or the process has no file descriptors left.
             return {"error": f"{error.filename or 'the agent'}: {error.strerror or error}"}
 
-    async def _clock(self, _: Json) -> Json:
+    async def _clock(self, _: JsonObject) -> JsonObject:
         return {"t": time.monotonic_ns(), "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
 
-    async def _host(self, command: Json) -> Json:
+    async def _host(self, command: JsonObject) -> JsonObject:
         await self._stop_hosting(command)
         system = SYSTEMS[command["system"]](command["settings"])
         self._hosted = await system.host(Path(command["folder"]), command["name"])
         return {"address": self._hosted.address}
 
-    async def _stop_hosting(self, _: Json) -> Json:
+    async def _stop_hosting(self, _: JsonObject) -> JsonObject:
         hosted, self._hosted = self._hosted, None
         if hosted is not None:
             await hosted.close()
         return {}
 
-    async def _preload(self, command: Json) -> Json:
+    async def _preload(self, command: JsonObject) -> JsonObject:
         bodies = BodyMaker(_PRELOAD_PRODUCER, command["size"], command["messages"]).make(0, command["messages"])
         driver = DRIVERS[command["driver"]](command["address"], command["options"])
         connection = await driver.connect("Preload")
@@ -95,11 +93,11 @@ class Agent:
             await connection.close()
         return {}
 
-    async def _probe(self, command: Json) -> Json:
+    async def _probe(self, command: JsonObject) -> JsonObject:
         arguments = {key: command[key] for key in ("driver", "address", "options", "destination", "messages")}
         return {"times": await probe(**arguments)}
 
-    async def _prepare(self, command: Json) -> Json:
+    async def _prepare(self, command: JsonObject) -> JsonObject:
         assignment = Assignment.from_json(command["assignment"])
         folder = None if assignment.folder is None else RunFolder(Path(assignment.folder))
         self._recorder = Recorder(folder, assignment.run, assignment.agent)
@@ -107,16 +105,16 @@ class Agent:
         await self._session.open()
         return {"ready": True}
 
-    async def _fill(self, command: Json) -> Json:
+    async def _fill(self, command: JsonObject) -> JsonObject:
         assert self._session is not None
         return self._sent(await self._session.fill(Timeline.preload(command["start"])))
 
-    async def _start(self, command: Json) -> Json:
+    async def _start(self, command: JsonObject) -> JsonObject:
         assert self._session is not None
         point = self._session.assignment.point
         return self._sent(await self._session.play(Timeline.of(point, command["start"])))
 
-    def _sent(self, errors: list[BaseException]) -> Json:
+    def _sent(self, errors: list[BaseException]) -> JsonObject:
         """Messages sent to each destination, and the first error."""
         assert self._session is not None
         sent: dict[int, int] = {}
@@ -125,7 +123,7 @@ class Agent:
             sent[destination] = sent.get(destination, 0) + active.counters.sent
         return {"sent": sent, **({"error": _describe(errors[0])} if errors else {})}
 
-    async def _report_progress(self, _: Json) -> Json:
+    async def _report_progress(self, _: JsonObject) -> JsonObject:
         """Messages received so far, by destination and subscription; and all messages sent and received."""
         counts: dict[tuple[int, int], int] = {}
         for passive in [] if self._session is None else self._session.passive:
@@ -141,7 +139,7 @@ class Agent:
         failure = None if self._session is None else self._session.first_failure()
         return {} if failure is None else {"error": _describe(failure)}
 
-    async def _finish(self, _: Json) -> Json:
+    async def _finish(self, _: JsonObject) -> JsonObject:
         try:
             if self._session is not None:
                 await self._session.close()
@@ -215,7 +213,7 @@ async def _main() -> None:
         working = asyncio.ensure_future(_answer(agent, command))
 
 
-async def _answer(agent: Agent, command: Json) -> None:
+async def _answer(agent: Agent, command: JsonObject) -> None:
     answer = await agent.execute(command)
     sys.stdout.write(json.dumps({"reply_to": command["id"], **answer}) + "\n")
     sys.stdout.flush()

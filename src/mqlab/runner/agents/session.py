@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError
 from mqlab.events.recorder import Recorder
@@ -123,7 +123,7 @@ class AgentSession:
                     await connection.unsubscribe(self.assignment.receiving(role.role).durable)
 
 
-async def _gather(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+async def _gather(work: Sequence[Coroutine[object, None, None]]) -> None:
     """Run concurrently, some at a time. Raises the first error when all that were started have ended."""
     for begin in range(0, len(work), _CONCURRENT):
         results = await asyncio.gather(*work[begin : begin + _CONCURRENT], return_exceptions=True)

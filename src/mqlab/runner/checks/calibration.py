@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers import DRIVERS
 from mqlab.drivers.null_server import NULL_SERVERS
@@ -32,7 +32,7 @@ class Calibration:
     sent: float | None
     received: float | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, str | int | float | None]:
         return asdict(self)
 
 

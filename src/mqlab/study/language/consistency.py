@@ -1,16 +1,16 @@
 """Checks that the parameters of a scenario are complete and consistent. Each violation is one sentence."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from mqlab.study.language.units import format_size
-from mqlab.study.language.value_types import LARGEST_BODY, MAX_ROLES
+from mqlab.study.language.value_types import LARGEST_BODY, MAX_ROLES, Parameters
 from mqlab.study.point import Point
 
 _REQUEST_REPLY_ROLES: Final = ("requesters", "responders", "clients", "threads")
 
 
-def check_complete(values: dict[str, Any]) -> None:
+def check_complete(values: Parameters) -> None:
     """Raise ValueError if a parameter is missing or belongs to another pattern."""
     patterns = values["pattern"] if isinstance(values["pattern"], tuple) else (values["pattern"],)
     if len(patterns) > 1:

@@ -13,7 +13,8 @@ from mqlab.study.language import value_types as types
 from mqlab.study.language.exhibit_form import AnyForm
 from mqlab.study.published import PublishedValue
 
-# The value of a key that the file leaves out. It is never read: `declared` returns only the other keys.
+# The value of a key that the file leaves out. It is never read: `declared` returns only the other keys. Any: pydantic
+# takes the type of a key from its annotation, and this default must fit all of them.
 UNSET: Final[Any] = None
 
 
@@ -88,8 +89,8 @@ class Layer(types.StrictModel):
         return self
 
 
-def _lists(values: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[Any, ...]]]:
-    for key, value in values.items():
+def _lists(layer: types.Parameters, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], tuple[object, ...]]]:
+    for key, value in layer.items():
         if isinstance(value, dict):
             yield from _lists(value, (*path, key))
         elif isinstance(value, tuple) and key != "together":

@@ -4,13 +4,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mqlab.study.language.units import format_percent, format_rate, format_size, format_time
+from mqlab.study.language.value_types import Parameters
 from mqlab.study.repetition import RepetitionRule
 
 FULL: Final = "full"
 DEFAULT_SCALE: Final = "quick"
 
+# Any: each formatter takes the type that pydantic gives to its own parameter.
+Formatter = Callable[[Any], str]
 # The defaults of the lab. Destinations, roles and the message size have none: every study must declare them.
-LAB_DEFAULTS: Final[dict[str, Any]] = {
+LAB_DEFAULTS: Final[Parameters] = {
     "pattern": "one-way",
     "message": {"persistent": False},
     "session": {"acknowledge": "auto", "transaction": 0},
@@ -32,7 +35,7 @@ LAB_DEFAULTS: Final[dict[str, Any]] = {
     "repeat": {"until": RepetitionRule("interval", 0.03), "least": 2, "most": 5},
 }
 # The scales of a study that declares none. `full` adds nothing: it is the study's own length.
-LAB_SCALES: Final[dict[str, dict[str, Any]]] = {
+LAB_SCALES: Final[dict[str, Parameters]] = {
     "quick": {"phases": {"warmup": 0.3, "measure": 2.0}, "repeat": {"least": 2, "most": 3}},
     "standard": {
         "phases": {"warmup": 5.0, "measure": 30.0},
@@ -46,13 +49,13 @@ def _yes_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _or(word: str, show: Callable[[Any], str] = str) -> Callable[[Any], str]:
+def _or(word: str, show: Formatter = str) -> Formatter:
     return lambda value: show(value) if value else word
 
 
 # Every parameter that may be a list, in the order in which lists multiply (the last varies fastest), with the function
 # that formats a value for the name of a point. "settings" is the place of the system's settings in this order.
-PARAMETERS: Final[dict[str, Callable[[Any], str]]] = {
+PARAMETERS: Final[dict[str, Formatter]] = {
     "pattern": str,
     "topics": str,
     "queues": str,
@@ -87,9 +90,9 @@ PARAMETERS: Final[dict[str, Callable[[Any], str]]] = {
 SHORT_NAMES: Final = frozenset(name.rpartition(".")[2] for name in PARAMETERS)
 
 
-def flatten(layered: dict[str, Any]) -> dict[str, Any]:
+def flatten(layered: Parameters) -> Parameters:
     """Return the parameters by full name (`message.size`, `settings.trace`), in the order in which lists multiply."""
-    values: dict[str, Any] = {}
+    values: Parameters = {}
     for name in PARAMETERS:
         group, _, key = name.rpartition(".")
         if name == "settings":
@@ -104,5 +107,5 @@ def short_name(name: str) -> str:
     return name.partition(".")[2] if name.startswith("settings.") else name.rpartition(".")[2]
 
 
-def format_value(name: str, value: Any) -> str:
+def format_value(name: str, value: object) -> str:
     return str(value) if name.startswith("settings.") else PARAMETERS[name](value)

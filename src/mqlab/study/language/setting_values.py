@@ -6,7 +6,7 @@ run folder (which they write), and must not pass free text to a command line.
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from mqlab.study.language.model import Layer, StudyForm
 from mqlab.study.language.yaml_file import Place, YamlFile
@@ -48,8 +48,7 @@ def _settings(form: StudyForm) -> Iterator[tuple[Place, str, str]]:
         layers["scales", scale] = layer
         layers |= {("scales", scale, "scenarios", name): own for name, own in layer.scenarios.items()}
     for place, layer in layers.items():
-        settings: dict[str, Any] = layer.settings or {}
-        for key, values in settings.items():
+        for key, values in (layer.settings or {}).items():
             if isinstance(values, tuple):
                 yield from (((*place, "settings", key, number), key, value) for number, value in enumerate(values))
             else:

@@ -30,12 +30,15 @@ LONGEST_SELECTOR: Final = 500
 # Long enough for a paragraph or a long check, short enough to be quoted.
 LONGEST_VALUE: Final = 2000
 
+# Values by group, as in the file, or by full name (`message.size`). Any: pydantic gives each parameter its own type,
+# and `declared` reads them by name.
+Parameters = dict[str, Any]
 # Tags of pydantic unions. They occur in the location of an error and are removed from it, so no key may look like them.
 SINGLE: Final = "<single>"
 LIST: Final = "<list>"
 
 
-def value_error(message: str, **context: Any) -> PydanticCustomError:
+def value_error(message: str, **context: object) -> PydanticCustomError:
     """Return an error with this message; pydantic must not format the braces in it."""
     return PydanticCustomError("study_value", "{message}", {"message": message, **context})
 
@@ -46,10 +49,10 @@ def suggest(word: str, accepted: list[str]) -> str:
     return (f"did you mean '{close[0]}'? " if close else "") + f"accepted: {', '.join(accepted)}"
 
 
-def _from_text(parse: Callable[[str], Any], expected: str) -> BeforeValidator:
+def _from_text(parse: Callable[[str], object], expected: str) -> BeforeValidator:
     """Return a validator that parses text; `expected` describes the value in the error for a list or a mapping."""
 
-    def validate(value: object) -> Any:
+    def validate(value: object) -> object:
         if not isinstance(value, str):
             raise value_error(f"write {expected}, not {'a list' if isinstance(value, list) else 'keys'}")
         if len(value) > LONGEST_VALUE:
@@ -191,7 +194,7 @@ MeasureTime = Annotated[float, _from_text(_measure_phase, "a time like 2s")]
 Runs = Annotated[int, _from_text(_integer(1, 1000), "a whole number")]
 
 
-def _keyword_or(keyword: str, value: object, parse: Callable[[str], Any]) -> Callable[[str], Any]:
+def _keyword_or(keyword: str, value: object, parse: Callable[[str], object]) -> Callable[[str], object]:
     return lambda text: value if text == keyword else parse(text)
 
 
@@ -220,7 +223,7 @@ Until = Annotated[
 T = TypeVar("T")
 
 
-def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
     if not values:
         raise value_error("is an empty list; write at least one value")
     return values
@@ -250,7 +253,7 @@ class StrictModel(BaseModel):
                 raise value_error(f"unknown key; {suggest(key, accepted)}", key=key)
         return data
 
-    def declared(self) -> dict[str, Any]:
+    def declared(self) -> Parameters:
         """Return the values of the keys that the file sets, group by group, in the order of the class."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
         return {name: value.declared() if isinstance(value, StrictModel) else value for name, value in values.items()}

@@ -5,7 +5,6 @@ them. Anchors are not accepted: `defaults` holds the parameters that scenarios s
 """
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -13,6 +12,7 @@ from mqlab.study.errors import StudyError
 from mqlab.study.language.text_file import read_text
 from mqlab.yaml_nodes import YamlError, compose
 
+PlainData = str | list["PlainData"] | dict[str, "PlainData"]
 # The path to a part of the data: keys, and positions in lists.
 Place = tuple[str | int, ...]
 
@@ -48,16 +48,16 @@ class YamlFile:
         except YamlError as error:
             raise StudyError(str(error), self.path, error.line) from None
 
-    def _plain(self, node: yaml.Node, place: Place) -> Any:
+    def _plain(self, node: yaml.Node, place: Place) -> PlainData:
         self._lines.setdefault(place, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(item, (*place, number)) for number, item in enumerate(node.value)]
-        return node.value
+        return str(node.value)
 
-    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
-        mapping: dict[str, Any] = {}
+    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, PlainData]:
+        mapping: dict[str, PlainData] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):

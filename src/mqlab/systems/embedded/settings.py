@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from mqlab.broker.config import parse_value
 from mqlab.broker.server.trace.stanzas import Stanza, write_stanzas
@@ -27,7 +27,7 @@ _LAB_FILE: Final = "yes"
 
 @dataclass(frozen=True)
 class EmbeddedSettings:
-    values: dict[str, Any]
+    values: dict[str, object]
     traced: int | None = None
     read_out: bool = False
     # Whether the lab names the file of the API trace.
@@ -46,13 +46,13 @@ class EmbeddedSettings:
         parsed.settings()
         return parsed
 
-    def settings(self, **lab_values: Any) -> Settings:
+    def settings(self, **lab_values: object) -> Settings:
         try:
             return Settings.flat(**self.values, **lab_values)
         except SettingError as error:
             raise SystemSettingError(f"embedded: {error}") from error
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Every setting, with defaults."""
         settings = self.settings()
         values = {
@@ -67,14 +67,14 @@ class EmbeddedSettings:
         """Whether the broker writes an activity trace."""
         return self.settings().trace != "off" or "trace_file" in self.values
 
-    def with_files(self, folder: Path) -> dict[str, Any]:
+    def with_files(self, folder: Path) -> dict[str, object]:
         """The values for a broker with its data in `folder`; the files that the lab names are beside it."""
         values = dict(self.values)
         if self.api_trace:
             values["api_trace"] = folder.with_name(f"{folder.name}.calls")
         if "trace_file" not in values and self.traces:
-            values["trace_file"] = folder.with_name(f"{folder.name}.stanzas")
-            write_stanzas(values["trace_file"], *self._stanzas())
+            values["trace_file"] = stanzas = folder.with_name(f"{folder.name}.stanzas")
+            write_stanzas(stanzas, *self._stanzas())
         return values
 
     def _stanzas(self) -> tuple[list[Stanza], Level]:

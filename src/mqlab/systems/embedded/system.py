@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 import pyarrow as pa
@@ -18,6 +18,7 @@ from mqlab.broker.settings import SettingError, Settings
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.errors import MqlabError
+from mqlab.json_values import JsonObject
 from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
 from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceQueueReader
@@ -65,7 +66,7 @@ class EmbeddedRunning(Running):
         self._end = end
         self._reader = reader
 
-    async def sample(self) -> dict[str, Any]:
+    async def sample(self) -> JsonObject:
         try:
             status = await self._control.status()
             cpu, io = self._process.cpu_times(), self._process.io_counters()
@@ -131,7 +132,7 @@ class EmbeddedRunning(Running):
         with suppress(RefusedError):  # no queue, since nothing was traced
             await self._control.ask("purge", name=TRACE_QUEUE)
 
-    async def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+    async def _ask(self, command: str, **arguments: object) -> JsonObject:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 return await self._control.ask(command, **arguments)
@@ -151,7 +152,7 @@ class Embedded(System):
             raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
         self._settings = EmbeddedSettings.parse({key: value for key, value in settings.items() if key != "driver"})
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         settings = {"driver": self.driver, **self._settings.describe()}
         return {
             "name": self.label, "version": f"mqlab {__version__}", "settings": settings,
@@ -229,7 +230,7 @@ class _HostedBroker(Hosted):
         await self._local.close()
 
 
-def _option(key: str, value: Any) -> str:
+def _option(key: str, value: object) -> str:
     name = key.replace("_", "-")
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"

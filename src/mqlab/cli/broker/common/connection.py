@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -15,6 +15,7 @@ from mqlab.cli.broker.common.safe_output import plain
 from mqlab.cli.console import Exit, fail
 from mqlab.client import aio
 from mqlab.client.errors import LoginError, MessagingError, RefusedError
+from mqlab.json_values import JsonObject
 from mqlab.wire.address import BadAddressError
 
 DEFAULT_ADDRESS: Final = "tcp:127.0.0.1:7766"
@@ -56,7 +57,7 @@ class BrokerAdmin:
     def __init__(self, connection: aio.Connection) -> None:
         self.connection = connection
 
-    async def ask(self, request: str, **arguments: Any) -> dict[str, Any]:
+    async def ask(self, request: str, **arguments: object) -> JsonObject:
         async with asyncio.timeout(_REQUEST_TIMEOUT_S):
             return await self.connection.ask(request, **arguments)
 
@@ -65,7 +66,7 @@ def broker_command(command: Callable[..., Awaitable[None]]) -> Callable[..., Non
     """Return the command for typer: options of the connection replace its first parameter, the connected broker."""
 
     @functools.wraps(command)
-    def run(*, at: str, user: str, ca: Path | None, **rest: Any) -> None:
+    def run(*, at: str, user: str, ca: Path | None, **rest: object) -> None:
         password = _password(user)
         try:
             asyncio.run(_run(at, user, password, ca, lambda broker: command(broker, **rest)))

@@ -2,12 +2,12 @@
 
 import json
 import sys
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import say
+from mqlab.json_values import JsonObject
 
 
 def plain(text: str) -> str:
@@ -37,7 +37,7 @@ def body_text(body: bytes, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
-def values_table(values: dict[str, Any]) -> Table:
+def values_table(values: JsonObject) -> Table:
     """Return a table of names and values. A nested value is shown under both names: policy.queue_limit."""
     table = Table("what", "value", box=None)
     for name, value in values.items():
@@ -49,7 +49,7 @@ def values_table(values: dict[str, Any]) -> Table:
     return table
 
 
-def show_result(response: dict[str, Any], text: str, *, as_json: bool) -> None:
+def show_result(response: JsonObject, text: str, *, as_json: bool) -> None:
     """Print the response of a broker as JSON on stdout, or else a sentence about it on stderr."""
     if as_json:
         show_plain_json(response)
@@ -57,7 +57,7 @@ def show_result(response: dict[str, Any], text: str, *, as_json: bool) -> None:
         say(plain(text))
 
 
-def show_plain_json(document: Any) -> None:
+def show_plain_json(document: object) -> None:
     """Print one JSON document. Printable characters stay as they are; JSON escapes replace the others."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
     if not text.replace("\n", "").isprintable():

@@ -2,9 +2,10 @@
 
 import inspect
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -16,7 +17,9 @@ from mqlab.broker.settings import SETTING_NAMES, SettingError, Settings
 
 # Policies by pattern are too long for an option; only a configuration file can hold them.
 OPTION_NAMES: Final = tuple(name for name in SETTING_NAMES if name != "policies")
-_DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for kind in (Settings, Policy) for field in fields(kind)}
+# An option as typer passes it; None: the user did not give it.
+OptionValue = str | bool | Sequence[str] | None
+_DEFAULTS: Final = {field.name: field.default for kind in (Settings, Policy) for field in fields(kind)}
 
 
 class SettingHelp(NamedTuple):
@@ -61,22 +64,22 @@ def parameters() -> list[inspect.Parameter]:
     return [_parameter(name, about) for name, about in setting_helps(EXAMPLE).items() if name in OPTION_NAMES]
 
 
-def parse_options(given: dict[str, Any]) -> dict[str, Any]:
+def parse_options(given: Mapping[str, OptionValue]) -> dict[str, object]:
     """Return the values for Settings of the options that the user gave."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for name, value in given.items():
         try:
-            if name in _REPEATABLE and value:
-                values[name] = tuple(item for text in value for item in parse_value(name, text))
-            elif value is not None and name not in _REPEATABLE:
+            if isinstance(value, bool | str):
                 values[name] = value if isinstance(value, bool) else parse_value(name, value)
+            elif value:
+                values[name] = tuple(item for text in value for item in parse_value(name, text))
         except SettingError as error:
             raise typer.BadParameter(str(error), param_hint=option_name(name)) from None
     return values
 
 
 def _parameter(name: str, about: SettingHelp) -> inspect.Parameter:
-    kind: Any = str | None
+    kind: object = str | None
     names = [option_name(name)]
     metavar: str | None = _metavar(name)
     if isinstance(_DEFAULTS[name], bool):
