@@ -96,6 +96,7 @@ def _measure(name: str, side: Side) -> float:
     return value
 
 
+# Any: psutil names the fields of this tuple by the platform.
 def _steal_percent(before: Any, after: Any) -> float:
     """Return the share of all processor time that the host gave to others; 0 where it does not say."""
     if not hasattr(after, "steal"):

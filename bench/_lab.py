@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import uvloop
 
@@ -20,7 +20,7 @@ from mqlab.systems import Running, System, system
 T = TypeVar("T")
 
 
-def scenario(name: str, *, measure: float, warmup: float = 0.3, **changes: Any) -> Point:
+def scenario(name: str, *, measure: float, warmup: float = 0.3, **changes: object) -> Point:
     """A scenario of jms-four-brokers with phases of these lengths, and other fields changed."""
     (point,) = load_study("jms-four-brokers").points("quick", [name])
     phases = Phases(warmup=warmup, measure=measure, drain=30)
@@ -76,7 +76,7 @@ class Lab:
     def running(self, on: str = "embedded") -> Running:
         return self._systems[on][1]
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+    def _do(self, work: Coroutine[object, None, T]) -> T:
         asyncio.set_event_loop(self._loop)
         result: T = self._loop.run_until_complete(work)
         return result

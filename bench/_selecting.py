@@ -24,7 +24,7 @@ PASSES = 8
 # Columns are so much faster that one pass would be over before the clock has moved.
 COLUMN_PASSES = 5 * PASSES
 
-# A property has any type.
+# Any: pyarrow has no types, and a property has the type of its column.
 Message = dict[str, Any]
 Columns = dict[str, pa.Array]
 

@@ -6,7 +6,7 @@ Another package adds a driver by an entry point of the group `mqlab.drivers`.
 """
 
 import warnings
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers.api import (
     Driver,
@@ -55,7 +55,7 @@ _FORMER_NAMES: Final[dict[str, type]] = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> type:
     if name not in _FORMER_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"mqlab.drivers.{name} is now {_FORMER_NAMES[name].__name__}", DeprecationWarning, stacklevel=2)

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from mqlab.wire.native.bodies import Bodies
 # Message bodies of one size: row i is message i.
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 # One array for each property name, with a value for each message. The array's type is the property's type.
-Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[Any]]"]
+Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[np.integer]]"]
 # When the driver acknowledges received messages.
 # auto: with the next `receive`, or `close`. dups_ok: as auto, but it may delay and combine acknowledgements.
 # client: with the next `receive`; not with `close`. transacted: with `commit`.

@@ -116,6 +116,7 @@ def _scratch_folder() -> Path:
     return path
 
 
+# Any: py4j, which Spark talks to Java with, has no types.
 def _start_java(conf: SparkConf) -> Any:
     """Start the Java process. Its output goes to a file, so that it does not mix with the lab's on the terminal."""
     home = os.environ.get("JAVA_HOME")

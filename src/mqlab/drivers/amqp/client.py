@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.barriers import Barriers
@@ -176,11 +176,11 @@ class AmqpChannel:
         self._confirmation_waiter: asyncio.Future[None] | None = None
         self._confirms = False
 
-    async def call(self, name: str, *arguments: Any) -> Method:
+    async def call(self, name: str, *arguments: object) -> Method:
         """Send a method and return its answer, which follows the processing of all publishes before."""
         return await with_timeout(self._submit(name, *arguments), BLOCKED_TIMEOUT_S)
 
-    def send_method(self, name: str, *arguments: Any) -> None:
+    def send_method(self, name: str, *arguments: object) -> None:
         self.write(method(self.number, name, *arguments))
 
     def write(self, data: bytes) -> None:
@@ -246,7 +246,7 @@ class AmqpChannel:
             self.client.remove_channel(self.number)
             fail_all((*self._answers, self._message_waiter, self._confirmation_waiter), error)
 
-    def _submit(self, name: str, *arguments: Any) -> "asyncio.Future[Method]":
+    def _submit(self, name: str, *arguments: object) -> "asyncio.Future[Method]":
         self.write(method(self.number, name, *arguments))
         answer: asyncio.Future[Method] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)

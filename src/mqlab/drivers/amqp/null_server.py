@@ -1,8 +1,9 @@
 """The null server of AMQP 0-9-1. It decodes methods, and skips runs of equal messages at once."""
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.amqp.content import CONTENT
@@ -14,7 +15,7 @@ from mqlab.wire.fixed_rows import as_table, count_equal_rows
 _FRAME_MAX: Final = 128 * 1024
 _PUBLISH: Final = b"\0\x3c\0\x28"
 _START: Final = method(0, "connection.start", 0, 9, {}, b"PLAIN", b"en_US")
-_ANSWERS: Final[dict[str, tuple[Any, ...]]] = {
+_ANSWERS: Final[dict[str, tuple[object, ...]]] = {
     "connection.start-ok": ("connection.tune", 2047, _FRAME_MAX, 0), "connection.open": ("connection.open-ok", ""),
     "connection.close": ("connection.close-ok",), "channel.open": ("channel.open-ok", b""),
     "channel.close": ("channel.close-ok",), "channel.flow": ("channel.flow-ok", True),
@@ -33,7 +34,7 @@ class AmqpNullServer(NullServer):
         self._confirms = False
         self._published = 0
         # For the one consumer: its messages, the offset of their delivery tags, the last tag sent and acknowledged.
-        self._table: Any = None
+        self._table: npt.NDArray[np.uint8] | None = None
         self._tag_at = 0
         self._last = self._done = 0
 
@@ -71,8 +72,7 @@ class AmqpNullServer(NullServer):
         tags = np.arange(self._last + 1, self._last + 1 + rows, dtype=">u8").view(np.uint8).reshape(rows, 8)
         self._table[:rows, self._tag_at : self._tag_at + 8] = tags
         self._last += rows
-        frames: bytes = self._table[:rows].tobytes()
-        return frames
+        return self._table[:rows].tobytes()
 
     def _skip_equal_messages(self, data: bytes, at: int) -> int:
         """Count the complete messages that equal the one at `at`; return their bytes, without its method frame."""
@@ -94,7 +94,8 @@ class AmqpNullServer(NullServer):
             self._done = request.arguments[0]
         answer = _ANSWERS.get(request.name)
         if answer is not None:
-            self.write(method(request.channel, *answer))
+            name, *arguments = answer
+            self.write(method(request.channel, str(name), *arguments))
         if request.name == "basic.consume":
             self._prepare_messages(request.channel)
         elif request.name == "channel.close":

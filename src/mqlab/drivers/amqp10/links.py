@@ -26,6 +26,8 @@ from mqlab.wire.native.bodies import Bodies
 # Messages that go to Proton between two writes to the socket.
 _MAX_WRITE_MESSAGES: Final = 256
 # States of a delivery in a transaction.
+# Any: the types of Proton allow only integers in a delivery state.
+_Value = Any
 _DECLARED, _TRANSACTIONAL = 0x33, 0x34
 
 
@@ -268,8 +270,7 @@ class TransactionCoordinator:
 
     def __init__(self, sending: SendingLink) -> None:
         self._sending = sending
-        # Any: the types of Proton allow only integers in a delivery state.
-        self._id: Any = None
+        self._id: _Value = None
 
     @classmethod
     async def open(cls, client: Amqp10Client, session: Session, name: str) -> "TransactionCoordinator":
@@ -283,7 +284,7 @@ class TransactionCoordinator:
     async def begin(self) -> None:
         """Declare a transaction, unless one is open."""
         if self._id is None:
-            declared: Any = (await self._call("amqp:declare:list", [None], _DECLARED)).remote.data
+            declared: _Value = (await self._call("amqp:declare:list", [None], _DECLARED)).remote.data
             [self._id] = declared
 
     def send(self, delivery: Delivery) -> None:
@@ -293,7 +294,7 @@ class TransactionCoordinator:
 
     def accept(self, delivery: Delivery) -> None:
         """Accept a received message as part of the transaction."""
-        accepted: Any = Described(ulong(Delivery.ACCEPTED), [])
+        accepted: _Value = Described(ulong(Delivery.ACCEPTED), [])
         delivery.local.data = [self._id, accepted]
         delivery.update(_TRANSACTIONAL)
 
@@ -301,7 +302,7 @@ class TransactionCoordinator:
         transaction_id, self._id = self._id, None
         await self._call("amqp:discharge:list", [transaction_id, False], Delivery.ACCEPTED)
 
-    async def _call(self, operation: str, values: list[Any], expected: int) -> Delivery:
+    async def _call(self, operation: str, values: list[_Value], expected: int) -> Delivery:
         answer = await self._sending.call(Message(body=Described(symbol(operation), values)).encode())
         if answer.remote_state != expected:
             raise DriverError(f"the broker refused a transaction ({answer.remote_state})")

@@ -1,15 +1,18 @@
 """The null server of AMQP 1.0. It skips runs of equal transfers at once; Proton decodes all other frames."""
 
 import struct
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulong, ushort
 
 from mqlab.drivers.amqp10.messages import encode_before_body, value_span
 from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
+# Any: Proton's type of a field is a union of all types of AMQP, and its place in the frame decides which.
+_Value = Any
 _PROTOCOL_HEADER: Final = b"AMQP"
 _PROTOCOL_HEADER_SIZE: Final = 8
 _SASL: Final = 3
@@ -45,7 +48,7 @@ class Amqp10NullServer(NullServer):
         # For the one receiver: its channel and handle, its messages, the offsets of their delivery ids, how many were
         # sent, how many its credit allows in all, and its largest credit so far.
         self._link: tuple[int, int] | None = None
-        self._table: Any = None
+        self._table: npt.NDArray[np.uint8] = np.empty((0, 0), np.uint8)
         self._ids_at: list[int] = []
         self._sent = self._allowed = self._max_credit = 0
 
@@ -86,14 +89,13 @@ class Amqp10NullServer(NullServer):
         for at in self._ids_at:
             self._table[:rows, at : at + 4] = ids
         self._sent += rows
-        frames: bytes = self._table[:rows].tobytes()
-        return frames
+        return self._table[:rows].tobytes()
 
     def _answer_protocol_header(self, header: bytes) -> None:
         self.write(header)
         if header[len(_PROTOCOL_HEADER)] == _SASL:
-            # Proton's type of the first argument leaves UNDESCRIBED out.
-            known = Array(cast(Any, UNDESCRIBED), Data.SYMBOL, symbol("ANONYMOUS"), symbol("PLAIN"))
+            mechanisms = Data.SYMBOL, symbol("ANONYMOUS"), symbol("PLAIN")
+            known = Array(UNDESCRIBED, *mechanisms)  # type: ignore[arg-type] # Proton's types leave UNDESCRIBED out
             self._send(0, _MECHANISMS, known, kind=1)
 
     def _answer(self, channel: int, encoded: bytes) -> None:
@@ -119,7 +121,7 @@ class Amqp10NullServer(NullServer):
         elif code in (_END, _CLOSE):
             self._send(channel, code)
 
-    def _attach(self, channel: int, values: list[Any]) -> None:
+    def _attach(self, channel: int, values: list[_Value]) -> None:
         name, handle, receives, *modes = values[:5]
         self._send(channel, _ATTACH, name, handle, not receives, *modes, *values[5:7], None, None, uint(0))
         if receives:
@@ -162,7 +164,7 @@ class Amqp10NullServer(NullServer):
             self._unsettled[channel] = (first, last)
         return rows * size
 
-    def _send(self, channel: int, code: int, *values: Any, kind: int = 0) -> None:
+    def _send(self, channel: int, code: int, *values: _Value, kind: int = 0) -> None:
         data = Data()
         data.put_object(Described(ulong(code), list(values)))
         encoded = bytes(data.encode())
@@ -177,13 +179,13 @@ def _head(channel: int, handle: int, size: int, *, more: bool) -> bytes:
     return _FRAME.pack(_FRAME.size + len(encoded) + size, 2, 0, channel) + encoded
 
 
-def _read(encoded: bytes) -> tuple[int, list[Any]]:
+def _read(encoded: bytes) -> tuple[int, list[_Value]]:
     """Decode a performative: its descriptor and its fields."""
     data = Data()
     data.decode(encoded)
     data.rewind()
     data.next()
-    described: Any = data.get_object()
+    described: _Value = data.get_object()
     return int(described.descriptor), list(described.value)
 
 

@@ -3,11 +3,11 @@
 They serve protocols that do not confirm messages but answer commands in order.
 """
 
-from asyncio import Future
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from mqlab.drivers.common.futures import AnyFuture
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 
 _BARRIERS_PER_WINDOW: Final = 4
@@ -16,11 +16,11 @@ _BARRIERS_PER_WINDOW: Final = 4
 class Barriers:
     """`send_barrier` sends a command that changes nothing; its future is done when the system has answered."""
 
-    def __init__(self, send_barrier: "Callable[[], Future[Any]]") -> None:
+    def __init__(self, send_barrier: Callable[[], AnyFuture]) -> None:
         self._send_barrier = send_barrier
         # Messages since the last barrier; for each unanswered barrier, the messages before it and its answer.
         self._since_barrier = 0
-        self._unanswered: deque[tuple[int, Future[Any]]] = deque()
+        self._unanswered: deque[tuple[int, AnyFuture]] = deque()
         self._pending = 0
 
     def add(self, messages: int) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+# Any: asyncio makes Future invariant, so no other type takes futures of all results.
+AnyFuture = Future[Any]
 
 
 def settle(future: "Future[Result] | None", result: Result) -> None:
@@ -13,7 +15,7 @@ def settle(future: "Future[Result] | None", result: Result) -> None:
         future.set_result(result)
 
 
-def fail_all(futures: "Iterable[Future[Any] | None]", error: Exception) -> None:
+def fail_all(futures: "Iterable[AnyFuture | None]", error: Exception) -> None:
     """Let all tasks that still wait for one of the futures fail."""
     for future in futures:
         if future is not None and not future.done():

@@ -1,14 +1,14 @@
 """The JMS driver: any JMS provider, through its own Java library and JPype."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers import api
 from mqlab.drivers.jms.calls import JavaCalls
-from mqlab.drivers.jms.jvm import provider_classes
+from mqlab.drivers.jms.jvm import JavaObject, provider_classes
 from mqlab.drivers.jms.links import JmsAcknowledgingReceiver, JmsReceiver, JmsSender
 from mqlab.drivers.jms.options import complete, destination, jars
 from mqlab.drivers.jms.request_reply import JmsRequester, JmsResponder
@@ -39,7 +39,7 @@ class JmsDriver(api.Driver):
 
 
 class JmsConnection(api.DriverConnection):
-    def __init__(self, calls: JavaCalls, java: Any, options: dict[str, str]) -> None:
+    def __init__(self, calls: JavaCalls, java: JavaObject, options: dict[str, str]) -> None:
         self._calls = calls
         self._java = java
         self._options = options
@@ -59,13 +59,9 @@ class JmsConnection(api.DriverConnection):
     async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
         mode = _MODES[options.acknowledge]
         link = await self._calls.call(
-            self._java.receiver,
-            *self._provider_name(destination),
-            max(1, options.prefetch),
-            mode,
-            options.selector,
+            self._java.receiver, *self._provider_name(destination), max(1, options.prefetch), mode, options.selector,
             options.durable,
-        )
+        )  # fmt: skip
         return (JmsAcknowledgingReceiver if options.acknowledge in _ACKNOWLEDGING else JmsReceiver)(self._calls, link)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
@@ -99,7 +95,7 @@ class JmsConnection(api.DriverConnection):
             self._java.abandon()
             self._calls.close()
 
-    def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> Coroutine[Any, Any, Any]:
+    def _link(self, destination: str, *, persistent: bool, transacted: bool, waits: bool) -> Awaitable[JavaObject]:
         return self._calls.call(self._java.sender, *self._provider_name(destination), persistent, transacted, waits)
 
     def _provider_name(self, name: str) -> tuple[bool, str]:

@@ -16,6 +16,8 @@ import jpype
 from mqlab.cache import cache
 from mqlab.drivers.api import DriverError
 
+# Any: jpype has no types, and makes the classes of Java objects at run time.
+JavaObject = Any
 _SOURCES: Final = Path(__file__).with_name("java")
 _PACKAGE: Final = "mqlab.jms"
 # Needs JMS 2.
@@ -33,14 +35,14 @@ _ARGUMENTS: Final = (
 class ProviderClasses:
     """The driver's Java classes, loaded with those of one provider."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: JavaObject) -> None:
         self._completion_queue = jpype.JClass(f"{_PACKAGE}.CompletionQueue", loader=loader)
         self._connection = jpype.JClass(f"{_PACKAGE}.JmsConnection", loader=loader)
 
-    def completion_queue(self, descriptor: int) -> Any:
+    def completion_queue(self, descriptor: int) -> JavaObject:
         return self._completion_queue(descriptor)
 
-    def connection(self, completions: Any, options: Mapping[str, str]) -> Any:
+    def connection(self, completions: JavaObject, options: Mapping[str, str]) -> JavaObject:
         settings = jpype.java.util.HashMap()
         for name, value in options.items():
             settings.put(name, value)
@@ -70,20 +72,20 @@ def _start() -> None:
     logging.Logger.getLogger("").setLevel(logging.Level.OFF)
 
 
-def _loader(files: tuple[Path, ...]) -> Any:
+def _loader(files: tuple[Path, ...]) -> JavaObject:
     urls = [file.as_uri() + ("/" if file.is_dir() else "") for file in files]
     class_path = jpype.JArray(jpype.java.net.URL)([jpype.java.net.URL(url) for url in urls])
     return jpype.java.net.URLClassLoader(class_path, jpype.java.lang.ClassLoader.getPlatformClassLoader())
 
 
-def _namespace(loader: Any) -> str:
+def _namespace(loader: JavaObject) -> str:
     for namespace in ("javax.jms", "jakarta.jms"):
         if _has(loader, f"{namespace}.Session"):
             return namespace
     raise DriverError("the jms driver: jars: none of them has JMS itself (javax.jms or jakarta.jms)")
 
 
-def _has(loader: Any, name: str) -> bool:
+def _has(loader: JavaObject, name: str) -> bool:
     try:
         loader.loadClass(name)
     except jpype.JException:

@@ -4,7 +4,7 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import jpype
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
+from mqlab.drivers.jms.jvm import JavaObject
 from mqlab.wire.native.bodies import Bodies
 
 # How much a sender that does not wait may submit before its Java thread has sent it.
@@ -25,16 +26,16 @@ class JmsSender(Sender):
     """`java` is the Java sender. `open_waiting` opens a second one for sends that wait, where the provider needs it."""
 
     def __init__(
-        self, calls: JavaCalls, java: Any, persistent: bool, open_waiting: Callable[[], Awaitable[Any]] | None
+        self, calls: JavaCalls, java: JavaObject, persistent: bool, open_waiting: Callable[[], Awaitable[object]] | None
     ) -> None:
         self._calls = calls
         self._java = java
         self._open_waiting = open_waiting
-        self._waiting_java: Any = None
+        self._waiting_java: JavaObject = None
         self._persistent = persistent
         self._free: list[DirectBuffer] = []
         # Batches that Java has not sent yet: their futures, buffers and numbers of messages.
-        self._submitted: deque[tuple[asyncio.Future[Any], DirectBuffer, int]] = deque()
+        self._submitted: deque[tuple[asyncio.Future[JavaObject], DirectBuffer, int]] = deque()
         self._submitted_messages = 0
         # After the first `wait_accepted`, Java completes a send only when the broker has accepted it.
         self._reports_accepted = False
@@ -95,7 +96,7 @@ class JmsSender(Sender):
         await self._calls.wait(done, BLOCKED_TIMEOUT_S)
         self._free.append(memory)
 
-    def _columns(self, properties: Properties) -> tuple[Any, Any]:
+    def _columns(self, properties: Properties) -> tuple[JavaObject, JavaObject]:
         kinds = {"i8": jpype.JLong, "i4": jpype.JInt, "f8": jpype.JDouble}
         columns = []
         for name, values in properties.items():
@@ -109,10 +110,10 @@ class JmsSender(Sender):
 class JmsReceiver(Receiver):
     """The receiver of a session that acknowledges by itself: a Java listener collects messages."""
 
-    def __init__(self, calls: JavaCalls, java: Any) -> None:
+    def __init__(self, calls: JavaCalls, java: JavaObject) -> None:
         self._calls = calls
         self._java = java
-        self._pending: asyncio.Future[Any] | None = None
+        self._pending: asyncio.Future[JavaObject] | None = None
         self._closed = False
 
     async def receive(self) -> ReceivedBatch:
@@ -125,7 +126,7 @@ class JmsReceiver(Receiver):
             self._closed = True
             await self._calls.call(self._java.close)
 
-    async def _wait_pending(self) -> Any:
+    async def _wait_pending(self) -> JavaObject:
         """Wait for the pending Java call. If this task is cancelled, the next one waits for the same call."""
         if self._pending is None:
             self._pending = self._calls.submit(self._java.requestBatch)
@@ -160,7 +161,7 @@ class JmsAcknowledgingReceiver(JmsReceiver):
         await self._calls.call(self._java.commit)
 
 
-def unpack_batch(packed: Any) -> ReceivedBatch:
+def unpack_batch(packed: JavaObject) -> ReceivedBatch:
     """Unpack a Batch of the Java side with one copy."""
     data = np.frombuffer(memoryview(packed), dtype=np.uint8)
     rows, redelivered = _HEAD.unpack_from(data.data)

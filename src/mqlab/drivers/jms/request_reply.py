@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import jpype
 import numpy as np
@@ -11,11 +10,12 @@ import numpy as np
 from mqlab.drivers.api import DriverRequester, Reply, Responder
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
+from mqlab.drivers.jms.jvm import JavaObject
 from mqlab.drivers.jms.links import MAX_SUBMITTED_BATCHES, JmsReceiver, unpack_batch
 
 
 class JmsRequester(DriverRequester):
-    def __init__(self, calls: JavaCalls, java: Any) -> None:
+    def __init__(self, calls: JavaCalls, java: JavaObject) -> None:
         self._calls = calls
         self._java = java
         self._memory = DirectBuffer()
@@ -34,12 +34,12 @@ class JmsRequester(DriverRequester):
 
 
 class JmsResponder(JmsReceiver, Responder):
-    def __init__(self, calls: JavaCalls, java: Any) -> None:
+    def __init__(self, calls: JavaCalls, java: JavaObject) -> None:
         super().__init__(calls, java)
         self._sizes = jpype.JArray(jpype.JInt)
         # Submitted replies. Each has a buffer of its own until Java has sent it.
         self._free: list[DirectBuffer] = []
-        self._submitted: deque[tuple[asyncio.Future[Any], DirectBuffer]] = deque()
+        self._submitted: deque[tuple[asyncio.Future[JavaObject], DirectBuffer]] = deque()
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         memory = self._free.pop() if self._free else DirectBuffer()

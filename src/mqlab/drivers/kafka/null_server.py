@@ -11,6 +11,8 @@ import google_crc32c
 
 from mqlab.drivers.null_server.api import NullServer
 
+# Any: struct gives the type that a letter names, and the caller knows the letter.
+_Value = Any
 _SIZE: Final = struct.Struct(">i")
 _API_VERSIONS: Final = 18
 _UNSUPPORTED: Final = 35
@@ -105,10 +107,10 @@ class _Reader:
         self._request = request
         self._at = at
 
-    def read(self, kinds: str) -> list[Any]:
+    def read(self, kinds: str) -> list[_Value]:
         return [self._value(kind) for kind in kinds]
 
-    def rows(self, kinds: str) -> list[list[Any]]:
+    def rows(self, kinds: str) -> list[list[_Value]]:
         return [self.read(kinds) for _ in range(self._value("i"))]
 
     def topics(self, kinds: str, answer: Callable[..., bytes]) -> bytes:
@@ -116,7 +118,7 @@ class _Reader:
         topics = [(self._value("s"), self.rows("i" + kinds)) for _ in range(self._value("i"))]
         return _list([_text(name) + _list([answer(*row) for row in rows]) for name, rows in topics])
 
-    def _value(self, kind: str) -> Any:
+    def _value(self, kind: str) -> _Value:
         if kind == "s":
             return self._bytes(self._value("h")).decode()
         if kind == "d":

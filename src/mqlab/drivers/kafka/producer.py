@@ -8,9 +8,10 @@ import ctypes
 import weakref
 from collections.abc import Callable, Mapping
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError, cimpl
 
 from mqlab.drivers.api import DriverError, Matrix
@@ -36,8 +37,8 @@ _MESSAGE: Final = np.dtype(_Message)
 # The library calls this with an event in its own thread.
 _Listener: Final = CFUNCTYPE(None, c_void_p, c_void_p, c_void_p)
 
-# An array of rd_kafka_message_t.
-Messages = np.ndarray[Any, Any]
+# Rows of rd_kafka_message_t.
+Messages = npt.NDArray[np.void]
 
 
 def _library() -> ctypes.CDLL:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections import deque
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.futures import fail_all, settle
@@ -81,7 +82,7 @@ class MqttClient:
         if self._transport.is_write_paused:
             await self._transport.wait_writable()
 
-    async def reserve_ids(self, max_ids: int) -> Any:
+    async def reserve_ids(self, max_ids: int) -> npt.NDArray[np.uint16]:
         """Return between one and `max_ids` packet ids for QoS 1; wait while the window is full."""
         while self._unconfirmed >= self._window:
             await self._next_confirmation()
@@ -125,7 +126,7 @@ class MqttClient:
             self._fail("the session is closed")
         await self._transport.close()
 
-    def _ids(self, rows: int) -> Any:
+    def _ids(self, rows: int) -> npt.NDArray[np.uint16]:
         first, self._next_id = self._next_id, (self._next_id + rows - 1) % _MAX_ID + 1
         return (np.arange(first - 1, first - 1 + rows) % _MAX_ID + 1).astype(np.uint16)
 

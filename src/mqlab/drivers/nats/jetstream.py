@@ -1,14 +1,14 @@
 """JetStream: streams in files, a publisher that counts confirmations, and pull consumers."""
 
 import json
-from collections.abc import Mapping
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from mqlab.drivers.api import DriverError, Matrix
 from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient, NatsNames
+from mqlab.json_values import JsonObject
 from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
 from mqlab.wire.native.bodies import Bodies
@@ -184,10 +184,10 @@ def _is_redelivered(reply: bytes) -> bool:
     return words[6 if len(words) > 9 else 4] != b"1"
 
 
-def _check(answer: Mapping[str, Any], failure: str) -> None:
+def _check(answer: JsonObject, failure: str) -> None:
     if "error" in answer:
         raise DriverError(f"JetStream refused {failure}: {_error_text(answer)}")
 
 
-def _error_text(answer: Mapping[str, Any]) -> str:
+def _error_text(answer: JsonObject) -> str:
     return str(answer["error"].get("description", answer["error"]))

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -10,13 +10,13 @@ from mqlab.drivers.api import Matrix, Properties, ReceivedBatch, Receiver, Recei
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import equal_offsets
-from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste
+from mqlab.wire.stomp.batch_encoder import Integers, decimals, equal_widths, paste
 from mqlab.wire.stomp.frames import StompFrame, encode, encode_head, escape
 from mqlab.wire.stomp.runs import FrameRun
 
 VERSION: Final = "1.2"
 # A number for each message, by the text before it: a header's name, a colon, and the start of its value.
-Columns = Mapping[bytes, "np.ndarray[tuple[int], np.dtype[Any]]"]
+Columns = Mapping[bytes, Integers]
 # A session has one transaction at a time, so all can have the same name.
 _TRANSACTION: Final = {"transaction": "t"}
 

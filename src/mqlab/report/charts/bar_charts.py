@@ -118,15 +118,9 @@ def dots(given: Sequence[tuple[str, Bar]], unit: str) -> str:
 
 def _row(bar: Bar, start: float, end: float) -> drawing.Row:
     row: dict[str, object] = {
-        "system": bar.system,
-        "origin": bar.origin,
-        "label": bar.label,
-        "value": bar.value,
-        "low": None,
-        "high": None,
-        "at": start,
-        "description": bar.description,
-    }
+        "system": bar.system, "origin": bar.origin, "label": bar.label, "value": bar.value,
+        "low": None, "high": None, "at": start, "description": bar.description,
+    }  # fmt: skip
     if bar.value is not None:
         row["at"] = max(bar.value, start)
         if bar.ci95:

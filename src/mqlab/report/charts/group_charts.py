@@ -46,14 +46,9 @@ def groups(panels: Sequence[GroupPanel], keys: Sequence[str], unit: str) -> str:
 
 
 def _panel(
-    sheet: drawing.Sheet,
-    panel: GroupPanel,
-    names: Sequence[str],
-    here: Sequence[str],
-    keys: Sequence[str],
-    unit: str,
-    first: bool,
-) -> drawing.Spec:
+    sheet: drawing.Sheet, panel: GroupPanel, names: Sequence[str], here: Sequence[str], keys: Sequence[str],
+    unit: str, first: bool,
+) -> drawing.Spec:  # fmt: skip
     ends = [bar.value + (bar.ci95 or 0.0) for bar in panel.bars if bar.value is not None]
     scale = alt.Scale(domain=[0, (max(ends, default=0.0) or 1.0) * _ROOM], nice=False)
     labels = drawing.quantity_labels(unit)

@@ -109,13 +109,11 @@ def _side(
 
 def _row(line: Line, mark: Mark, named: str) -> drawing.Row:
     return {
-        "line": entry(line.key, named),
-        "x": mark.x,
-        "y": mark.y,
+        "line": entry(line.key, named), "x": mark.x, "y": mark.y,
         "low": None if mark.ci95 is None else max(0.0, mark.y - mark.ci95),
         "high": None if mark.ci95 is None else mark.y + mark.ci95,
         "description": mark.description,
-    }
+    }  # fmt: skip
 
 
 def entry(key: str, named: str) -> str:

@@ -247,6 +247,7 @@ def _system(entry: JsonObject) -> MeasuredSystem:
     )  # fmt: skip
 
 
+# Any: values of JSON and of Parquet rows (pyarrow has no types), which keep their type.
 def _cleaned(value: Any) -> Any:
     """Replace control characters: names and reasons may come from a system or its clients (see formatting.plain)."""
     if isinstance(value, str):
