@@ -194,3 +194,12 @@ def test_only_some_kinds_may_be_longer_than_a_chunk(length: int, fits: bool) -> 
     else:
         with pytest.raises(ProtocolError, match="65536"):
             receiver.feed(asked[:100])
+
+
+def test_a_decoder_that_is_closed_has_room_and_fails() -> None:
+    decoder = FrameDecoder(1000)
+    decoder.close()
+    assert 0 < len(decoder.get_buffer()) <= HEADER_SIZE
+    for _ in range(3):
+        with pytest.raises(ProtocolError, match="the connection has ended"):
+            decoder.buffer_updated(1)

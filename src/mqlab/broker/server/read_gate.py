@@ -18,7 +18,7 @@ class ReadGate:
         self._reasons = 0
         self._transport: asyncio.Transport | None = None
 
-    def attach(self, transport: asyncio.Transport) -> None:
+    def attach(self, transport: asyncio.Transport | None) -> None:
         self._transport = transport
 
     def pause(self, reason: int) -> None:

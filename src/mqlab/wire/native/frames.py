@@ -190,11 +190,14 @@ class FrameDecoder:
             self._make_space(HEADER_SIZE)
         return frames
 
+    def close(self) -> None:
+        """Release the buffer. From now on `buffer_updated` raises ProtocolError."""
+        self._failed("the connection has ended")
+
     def _failed(self, message: str) -> ProtocolError:
-        """Discard all bytes that follow, so that there is always free space for them."""
-        self._chunk = receive_buffer(_CHUNK)
-        self._begin = self._end = 0
-        self._stop = _CHUNK
+        """Discard all bytes that follow, so that there is always free space for them, if only a little."""
+        self._chunk = memoryview(bytearray(HEADER_SIZE))
+        self._begin, self._end, self._stop = 0, 0, HEADER_SIZE
         self._failure = message
         return ProtocolError(message)
 

@@ -20,6 +20,7 @@ class InProcessConnection(NativeServerConnection):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker)
+        self._receiver.close()  # no bytes arrive
         self._frame_limit = broker.settings.frame_limit
         self._unsent_frames: list[Frame] = []
         # Of a client in the broker's event loop: its consumers by link, and its callback for `accepts_calls`.

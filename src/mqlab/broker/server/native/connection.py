@@ -125,7 +125,10 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._update_untraced()
         if self in self._broker.connections:
             self._close_sessions()
-        # Handlers refer to the connection: without them it needs no garbage collection, which would stop the broker.
+        # Its parts refer to the connection, so it waits for the garbage collector. Its memory does not wait with it:
+        # under attack, thousands of connections end between two collections.
+        self._receiver.close()
+        self._gate.attach(None)
         self.operation_recorder = self.call_recorder = None
         self._commands, self._plain = {}, {}
 

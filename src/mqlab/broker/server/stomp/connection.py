@@ -103,7 +103,7 @@ class StompServerConnection(asyncio.Protocol):
         self._components = StompComponents(self, session, broker.core.destinations.exists)
         self._decoder, self._encoder = StompDecoder(self._components), StompEncoder(self._components)
         self._splitter = StompFrameDecoder(_BEFORE_CONNECT, varying=VARYING)
-        self._socket: asyncio.Transport | None = None
+        self.socket: asyncio.Transport | None = None
         # Bytes that are not split into frames yet, the frames of the current bytes, and the next actions.
         self._bytes: deque[bytes] = deque()
         self._frames: Iterator[StompFrame | FrameRun] | None = None
@@ -127,11 +127,11 @@ class StompServerConnection(asyncio.Protocol):
     # From the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = cast(asyncio.Transport, transport)
-        self._native.connection_made(StompTransport(self, self._socket))
+        self.socket = cast(asyncio.Transport, transport)
+        self._native.connection_made(StompTransport(self))
 
     def data_received(self, data: bytes) -> None:
-        if self._socket is None:
+        if self.socket is None:
             return
         if self._heartbeats is not None:
             self._heartbeats.data_read()
@@ -157,7 +157,7 @@ class StompServerConnection(asyncio.Protocol):
         self._run_actions()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._socket = None
+        self.socket = None
         if self._heartbeats is not None:
             self._heartbeats.stop()
         if self._deadline is not None:
@@ -165,6 +165,7 @@ class StompServerConnection(asyncio.Protocol):
         self._bytes.clear()
         self._actions.clear()
         self._frames = None
+        self._splitter = StompFrameDecoder(_BEFORE_CONNECT)
         self._native.connection_lost(error)
 
     # From the broker
@@ -180,10 +181,10 @@ class StompServerConnection(asyncio.Protocol):
 
     def end(self) -> None:
         """The broker has ended the connection. A client that does not read the last frame is aborted later."""
-        if self._socket is None:
+        if self.socket is None:
             return
         self._write_out()
-        socket, self._socket = self._socket, None
+        socket, self.socket = self.socket, None
         self._deadline = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, socket.abort)
         if self._components.failed and socket.can_write_eof() and not socket.is_closing():
             # Read and discard what the client still sends: closing the socket before would discard the last frame.
@@ -228,7 +229,7 @@ class StompServerConnection(asyncio.Protocol):
             return
         self._is_running = True
         ends_ns, has_time = time_ns() + limits.TURN_NS, True
-        while self._socket is not None and not self._components.failed:
+        while self.socket is not None and not self._components.failed:
             # No command of a client that does not read its receipts is handled.
             if not self._write_paused and has_time and self._run_next():
                 has_time = time_ns() <= ends_ns
@@ -246,7 +247,7 @@ class StompServerConnection(asyncio.Protocol):
         self._set_reading(not (self._actions or self._decoder.waits or self._write_paused or self._is_due))
 
     def _defer_actions(self) -> None:
-        if not self._is_due and self._socket is not None:
+        if not self._is_due and self.socket is not None:
             self._is_due = True
             self._scheduler.defer(self._run_deferred)
 
@@ -256,7 +257,7 @@ class StompServerConnection(asyncio.Protocol):
 
     def _take_turn(self, began_ns: int) -> None:
         self._run_actions()
-        if self._socket is not None:
+        if self.socket is not None:
             self._unfinished.note(self._native, self._splitter.unfinished)
         self._share.charge(began_ns)
 
@@ -311,27 +312,27 @@ class StompServerConnection(asyncio.Protocol):
         return True
 
     def _write_out(self) -> None:
-        if self._unsent and self._socket is not None:
+        if self._unsent and self.socket is not None:
             unsent, self._unsent = self._unsent, []
-            self._socket.writelines(unsent)
+            self.socket.writelines(unsent)
             if self._heartbeats is not None:
                 self._heartbeats.data_written()
 
     def _set_reading(self, reading: bool) -> None:
         """While reading is paused, what the client sends stays on its side."""
-        if self._socket is None or reading is not self._reading_paused or self._socket.is_closing():
+        if self.socket is None or reading is not self._reading_paused or self.socket.is_closing():
             return
         self._reading_paused = not reading
         if self._heartbeats is not None:
             self._heartbeats.reading_paused(self._reading_paused)
         if reading:
-            self._socket.resume_reading()
+            self.socket.resume_reading()
         else:
-            self._socket.pause_reading()
+            self.socket.pause_reading()
 
     def _send_heartbeat(self) -> None:
-        if self._socket is not None and not self._write_paused:
-            self._socket.write(b"\n")
+        if self.socket is not None and not self._write_paused:
+            self.socket.write(b"\n")
 
 
 def _raise(error: StompError) -> bool:
@@ -341,10 +342,9 @@ def _raise(error: StompError) -> bool:
 class StompTransport(InProcessTransport):
     """The transport of the native connection: frames go to the STOMP connection, all other calls to its socket."""
 
-    def __init__(self, connection: StompServerConnection, socket: asyncio.Transport) -> None:
+    def __init__(self, connection: StompServerConnection) -> None:
         asyncio.Transport.__init__(self)
         self._connection = connection
-        self._socket = socket
 
     def send(self, frames: Sequence[native.Frame]) -> None:
         self._connection.frames_received(frames)
@@ -353,13 +353,15 @@ class StompTransport(InProcessTransport):
         self._connection.end()
 
     def abort(self) -> None:
-        self._socket.abort()
+        if (socket := self._connection.socket) is not None:
+            socket.abort()
 
     def is_closing(self) -> bool:
-        return self._socket.is_closing()
+        return (socket := self._connection.socket) is None or socket.is_closing()
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return self._socket.get_extra_info(name, default)
+        return default if (socket := self._connection.socket) is None else socket.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._socket.set_write_buffer_limits(high, low)
+        if (socket := self._connection.socket) is not None:
+            socket.set_write_buffer_limits(high, low)
