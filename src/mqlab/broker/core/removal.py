@@ -6,7 +6,7 @@ from functools import partial
 from mqlab.broker import limits
 from mqlab.broker.core.dispatch.redelivery import requeue
 from mqlab.broker.core.durability.pending_records import PendingRecords
-from mqlab.broker.core.durability.records import Commit
+from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.broker.core.effects import Continue
 from mqlab.broker.core.flow import FlowControl
 from mqlab.broker.core.model.destination_names import parse
@@ -41,7 +41,14 @@ class Removal:
             counters.acknowledged += span.rows
             if span.persistent:
                 is_stored = queue.stored
-        if is_stored:
+        if len(spans) == 1 and not (queue.closed or self._flow.held):
+            # One message, and no producer waits for its space: the usual case of request/reply.
+            if is_stored and self._records.merges_removals:
+                self._records.append_removal(queue.number, spans[0].ranges())
+            elif is_stored:
+                self._records.append(Remove(queue.number, tuple(spans[0].ranges())), None)
+            queue.release(spans[0])
+        elif is_stored:
             self.remove([(queue, span) for span in spans])
         else:
             self._flow.release(queue, spans)
