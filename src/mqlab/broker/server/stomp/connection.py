@@ -103,7 +103,7 @@ class StompServerConnection(asyncio.Protocol):
         self._components = StompComponents(self, session, broker.core.destinations.exists)
         self._decoder, self._encoder = StompDecoder(self._components), StompEncoder(self._components)
         self._splitter = StompFrameDecoder(_BEFORE_CONNECT, varying=VARYING)
-        self.socket: asyncio.Transport | None = None
+        self._socket: asyncio.Transport | None = None
         # Bytes that are not split into frames yet, the frames of the current bytes, and the next actions.
         self._bytes: deque[bytes] = deque()
         self._frames: Iterator[StompFrame | FrameRun] | None = None
@@ -127,11 +127,12 @@ class StompServerConnection(asyncio.Protocol):
     # From the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.socket = cast(asyncio.Transport, transport)
-        self._native.connection_made(StompTransport(self))
+        self._socket = cast(asyncio.Transport, transport)
+        self._transport = StompTransport(self, self._socket)
+        self._native.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.socket is None:
+        if self._socket is None:
             return
         if self._heartbeats is not None:
             self._heartbeats.data_read()
@@ -157,7 +158,7 @@ class StompServerConnection(asyncio.Protocol):
         self._run_actions()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.socket = None
+        self._socket = None
         if self._heartbeats is not None:
             self._heartbeats.stop()
         if self._deadline is not None:
@@ -166,6 +167,7 @@ class StompServerConnection(asyncio.Protocol):
         self._actions.clear()
         self._frames = None
         self._splitter = StompFrameDecoder(_BEFORE_CONNECT)
+        self._transport.release()
         self._native.connection_lost(error)
 
     # From the broker
@@ -181,10 +183,10 @@ class StompServerConnection(asyncio.Protocol):
 
     def end(self) -> None:
         """The broker has ended the connection. A client that does not read the last frame is aborted later."""
-        if self.socket is None:
+        if self._socket is None:
             return
         self._write_out()
-        socket, self.socket = self.socket, None
+        socket, self._socket = self._socket, None
         self._deadline = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, socket.abort)
         if self._components.failed and socket.can_write_eof() and not socket.is_closing():
             # Read and discard what the client still sends: closing the socket before would discard the last frame.
@@ -229,7 +231,7 @@ class StompServerConnection(asyncio.Protocol):
             return
         self._is_running = True
         ends_ns, has_time = time_ns() + limits.TURN_NS, True
-        while self.socket is not None and not self._components.failed:
+        while self._socket is not None and not self._components.failed:
             # No command of a client that does not read its receipts is handled.
             if not self._write_paused and has_time and self._run_next():
                 has_time = time_ns() <= ends_ns
@@ -247,7 +249,7 @@ class StompServerConnection(asyncio.Protocol):
         self._set_reading(not (self._actions or self._decoder.waits or self._write_paused or self._is_due))
 
     def _defer_actions(self) -> None:
-        if not self._is_due and self.socket is not None:
+        if not self._is_due and self._socket is not None:
             self._is_due = True
             self._scheduler.defer(self._run_deferred)
 
@@ -257,7 +259,7 @@ class StompServerConnection(asyncio.Protocol):
 
     def _take_turn(self, began_ns: int) -> None:
         self._run_actions()
-        if self.socket is not None:
+        if self._socket is not None:
             self._unfinished.note(self._native, self._splitter.unfinished)
         self._share.charge(began_ns)
 
@@ -312,27 +314,27 @@ class StompServerConnection(asyncio.Protocol):
         return True
 
     def _write_out(self) -> None:
-        if self._unsent and self.socket is not None:
+        if self._unsent and self._socket is not None:
             unsent, self._unsent = self._unsent, []
-            self.socket.writelines(unsent)
+            self._socket.writelines(unsent)
             if self._heartbeats is not None:
                 self._heartbeats.data_written()
 
     def _set_reading(self, reading: bool) -> None:
         """While reading is paused, what the client sends stays on its side."""
-        if self.socket is None or reading is not self._reading_paused or self.socket.is_closing():
+        if self._socket is None or reading is not self._reading_paused or self._socket.is_closing():
             return
         self._reading_paused = not reading
         if self._heartbeats is not None:
             self._heartbeats.reading_paused(self._reading_paused)
         if reading:
-            self.socket.resume_reading()
+            self._socket.resume_reading()
         else:
-            self.socket.pause_reading()
+            self._socket.pause_reading()
 
     def _send_heartbeat(self) -> None:
-        if self.socket is not None and not self._write_paused:
-            self.socket.write(b"\n")
+        if self._socket is not None and not self._write_paused:
+            self._socket.write(b"\n")
 
 
 def _raise(error: StompError) -> bool:
@@ -342,9 +344,14 @@ def _raise(error: StompError) -> bool:
 class StompTransport(InProcessTransport):
     """The transport of the native connection: frames go to the STOMP connection, all other calls to its socket."""
 
-    def __init__(self, connection: StompServerConnection) -> None:
+    def __init__(self, connection: StompServerConnection, socket: asyncio.Transport) -> None:
         asyncio.Transport.__init__(self)
         self._connection = connection
+        self._socket: asyncio.Transport | None = socket
+
+    def release(self) -> None:
+        """The socket is closed: nothing of it waits until this connection is collected."""
+        self._socket = None
 
     def send(self, frames: Sequence[native.Frame]) -> None:
         self._connection.frames_received(frames)
@@ -353,15 +360,15 @@ class StompTransport(InProcessTransport):
         self._connection.end()
 
     def abort(self) -> None:
-        if (socket := self._connection.socket) is not None:
-            socket.abort()
+        if self._socket is not None:
+            self._socket.abort()
 
     def is_closing(self) -> bool:
-        return (socket := self._connection.socket) is None or socket.is_closing()
+        return self._socket is None or self._socket.is_closing()
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return default if (socket := self._connection.socket) is None else socket.get_extra_info(name, default)
+        return default if self._socket is None else self._socket.get_extra_info(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        if (socket := self._connection.socket) is not None:
-            socket.set_write_buffer_limits(high, low)
+        assert self._socket is not None
+        self._socket.set_write_buffer_limits(high, low)
