@@ -84,22 +84,25 @@ async def test_an_ended_connection_is_not_kept_in_memory(first_bytes: bytes, tmp
 @in_loop
 async def test_ended_connections_leave_the_garbage_collector_little_work(tmp_path: Path) -> None:
     """The collector stops the broker: with all traces on, an ended connection had 220 objects for it."""
-    connections, objects_each = 20, 30
+    connections, objects_each = 100, 30
     async with running(local(**traced(tmp_path))) as (broker, (address,)):
-        await come_and_go(address, HELLO)
-        await until_nobody_is_there(broker)
         gc.collect()
         gc.disable()
         try:
             for _ in range(connections):
                 await come_and_go(address, HELLO)
             await until_nobody_is_there(broker)
-            assert gc.collect() < connections * objects_each
+            collected = gc.collect()
+            while any(isinstance(one, NativeServerConnection) for one in gc.get_objects()):
+                # The API trace still has lines about it to write.
+                await asyncio.sleep(0.01)
+                collected += gc.collect()
+            assert collected < connections * objects_each
         finally:
             gc.enable()
 
 
-@pytest.mark.parametrize("first_bytes", [HELLO, CONNECT, ANYTHING_WRONG], ids=range(3))
+@pytest.mark.parametrize("first_bytes", [HELLO, CONNECT, UPGRADE, ANYTHING_WRONG], ids=range(4))
 @in_loop
 async def test_its_socket_and_its_buffers_do_not_wait_for_the_garbage_collector(first_bytes: bytes) -> None:
     """Thousands of connections can end between two collections; each had 64 KiB, and with TLS far more."""
@@ -111,7 +114,8 @@ async def test_its_socket_and_its_buffers_do_not_wait_for_the_garbage_collector(
             for _ in range(5):
                 await come_and_go(address, first_bytes)
             await until_nobody_is_there(broker)
-            assert open_sockets() == before
+            while open_sockets() > before:
+                await asyncio.sleep(0.01)
             decoders = [one for one in gc.get_objects() if isinstance(one, FrameDecoder)]
             assert all(len(decoder.get_buffer()) <= HEADER_SIZE for decoder in decoders)
         finally:

@@ -5,7 +5,7 @@ exists or not. A broker without users allows every command, except on temporary 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import ClassVar, Final, Protocol, TypeVar
 
 from mqlab.broker.core.broker import Core
 from mqlab.broker.core.errors import CommandError
@@ -68,12 +68,6 @@ class Access:
     def __init__(self, core: Core, client: Client) -> None:
         self._core = core
         self._client = client
-        self._checks: dict[CheckKind, Callable[[Requirement, Arguments], None]] = {
-            CheckKind.USE: self._check_use, CheckKind.MANAGE: self._check_management,
-            CheckKind.OWN_TEMPORARY: self._check_own_temporary, CheckKind.PREPARED: self._check_prepared,
-            CheckKind.CHANNEL: self._check_channel, CheckKind.EVERYTHING: self._check_everything,
-            CheckKind.TRACE: self._check_trace,
-        }  # fmt: skip
 
     def check_frame(self, kind: Kind, **arguments: str) -> None:
         """Raises AccessDeniedError."""
@@ -106,7 +100,7 @@ class Access:
         for requirement in needs:
             kind = requirement.kind
             if kind not in _WITHOUT_CHECK and (self._user is not ANYONE or kind is CheckKind.OWN_TEMPORARY):
-                self._checks[kind](requirement, arguments)
+                self._checks[kind](self, requirement, arguments)
 
     def _check_use(self, requirement: Requirement, arguments: Arguments) -> None:
         """The use of a destination that does not exist needs the right to create it, too."""
@@ -195,6 +189,12 @@ class Access:
 
     def _denied(self, right: Right, name: str) -> AccessDeniedError:
         return AccessDeniedError(f"{self._user.name} has no right to {_VERBS[right]} {name}")
+
+    _checks: ClassVar[Mapping[CheckKind, Callable[["Access", Requirement, Arguments], None]]] = {
+        CheckKind.USE: _check_use, CheckKind.MANAGE: _check_management, CheckKind.OWN_TEMPORARY: _check_own_temporary,
+        CheckKind.PREPARED: _check_prepared, CheckKind.CHANNEL: _check_channel,
+        CheckKind.EVERYTHING: _check_everything, CheckKind.TRACE: _check_trace,
+    }  # fmt: skip
 
 
 def required_text(arguments: Arguments, key: str) -> str:

@@ -1,10 +1,10 @@
 """Admin requests: commands of a client that are not about messages. They are rare, so they are JSON."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import ClassVar, Final, NamedTuple, Protocol
 
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core import admin
@@ -48,14 +48,6 @@ class AdminRequestHandler:
         self._broker = broker
         self._core = broker.core
         self._connection = connection
-        self._handlers: dict[str, Callable[[AdminRequest], JsonObject | None]] = {
-            "ping": self._ping, "status": self._status, "temporary": self._temporary,
-            "delete_temporary": self._delete_temporary, "unsubscribe": self._unsubscribe, "prepare": self._prepare,
-            "commit": self._commit, "rollback": self._rollback, "prepared": self._prepared, "list": self._list,
-            "show": self._show, "purge": self._purge, "move": self._move, "delete": self._delete, "trace": self._trace,
-            "channels": self._channels, "add_channel": self._add_channel, "start_channel": self._start_channel,
-            "stop_channel": self._stop_channel,
-        }  # fmt: skip
 
     def handle(self, fields: JsonObject, number: int, session: CoreSession | None) -> JsonObject | None:
         """Raises CommandError, BadNameError and BadSelectorError."""
@@ -68,7 +60,7 @@ class AdminRequestHandler:
         except AccessDeniedError as error:
             self._broker.refusals.refused(self._connection, "an admin request", error)
             raise
-        return handler(AdminRequest(fields, number, session))
+        return handler(self, AdminRequest(fields, number, session))
 
     def _ping(self, _request: AdminRequest) -> JsonObject:
         return {}
@@ -207,3 +199,11 @@ class AdminRequestHandler:
             self._broker.run_effects()
 
         self._broker.hold_task(asyncio.ensure_future(stop()))
+
+    _handlers: ClassVar[Mapping[str, Callable[["AdminRequestHandler", AdminRequest], JsonObject | None]]] = {
+        "ping": _ping, "status": _status, "temporary": _temporary, "delete_temporary": _delete_temporary,
+        "unsubscribe": _unsubscribe, "prepare": _prepare, "commit": _commit, "rollback": _rollback,
+        "prepared": _prepared, "list": _list, "show": _show, "purge": _purge, "move": _move, "delete": _delete,
+        "trace": _trace, "channels": _channels, "add_channel": _add_channel, "start_channel": _start_channel,
+        "stop_channel": _stop_channel,
+    }  # fmt: skip

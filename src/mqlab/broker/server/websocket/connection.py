@@ -67,6 +67,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stomp.connection_lost(error)
+        self._transport.release()
 
     # Details
 

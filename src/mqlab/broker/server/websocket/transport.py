@@ -53,6 +53,10 @@ class WebSocketTransport(asyncio.Transport):
             ping, self._ping = self._ping, None
             self.pong(ping)
 
+    def release(self) -> None:
+        """Forget the connection when its socket is lost: otherwise both wait for the garbage collector."""
+        self._http_response, self._read = bytes, _do_nothing
+
     # For STOMP. Any: `asyncio.Transport` must take every buffer, and STOMP writes only bytes.
 
     def write(self, data: Any) -> None:
@@ -120,6 +124,10 @@ class WebSocketTransport(asyncio.Transport):
             except UnicodeDecodeError:
                 pass
         return self._connection.send(BytesMessage(frame))
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:
