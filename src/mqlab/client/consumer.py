@@ -12,7 +12,6 @@ from mqlab.client.message_keys import receive_frame
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind
-from mqlab.wire.native.payload import payload_of
 
 # When messages are acknowledged. auto: when the application asks for the next one. dups_ok: the same, but lazily.
 # client: when the application acknowledges all that its session has received. individual: message by message.
@@ -222,7 +221,7 @@ class Consumer:
         if kind == _ORIGIN:
             self._origin = str(data, "utf-8")
         elif kind == _DELIVER:
-            payload = payload_of((data, rows, flags & FORM))
+            payload = Payload(data, rows, flags & FORM)
             self.on_delivery(first, payload, delivered, flags & _PERSISTENT > 0, self._origin)
 
     def on_delivery(self, first: int, payload: Payload, delivered: int, persistent: bool, origin: str) -> None:

@@ -1,7 +1,6 @@
 """Messages as a consumer receives them: one by one, or a delivery with many."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from itertools import repeat
 from typing import Final, NamedTuple
 
@@ -57,12 +56,12 @@ class Delivery:
         body = None if template is None else template.body(self.payload, value)
         if template is not None and body is not None:
             self._single = {template.name: value}
-            return _message((body, 0, self))
+            return Message(body, 0, self)
         if not self.payload.form & SINGLE:
             return self.messages()[0]
         single = decode_single(self.payload)
         self._single = single.values
-        return _message((single.own_body(), 0, self))
+        return Message(single.own_body(), 0, self)
 
     def messages(self) -> "list[Message]":
         if self.payload.form & SINGLE:
@@ -171,7 +170,3 @@ class Message(NamedTuple):
     @property
     def properties(self) -> dict[str, Value]:
         return self.source.properties(self.row)
-
-
-# A third of the cost of Message(), which matters for single messages.
-_message: Callable[[tuple[bytes, int, Delivery]], Message] = partial(tuple.__new__, Message)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mqlab.wire.native.columns import layout_of_columns
-from mqlab.wire.native.payload import COLUMNS, SINGLE, Buffer, Payload, payload_of
+from mqlab.wire.native.payload import COLUMNS, SINGLE, Buffer, Payload
 
 _SINGLE_COLUMNS: Final = SINGLE | COLUMNS
 _LENGTH: Final = struct.Struct("<I")
@@ -33,7 +33,7 @@ class MessageTemplate:
     def message(self, text: str, body: bytes) -> Payload:
         first = text.encode()
         parts = (self._column_list, _pack(len(first)), self._lengths, first, self._rest, body)
-        return payload_of((b"".join(parts), 1, _SINGLE_COLUMNS))
+        return Payload(b"".join(parts), 1, _SINGLE_COLUMNS)
 
     def body(self, payload: Payload, text: str) -> bytes | None:
         """The body of a message of this template with that text; None if the message is different."""

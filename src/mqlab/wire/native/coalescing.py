@@ -9,7 +9,7 @@ import pyarrow as pa
 from mqlab.wire.native.bodies import decode, encode, encode_equal
 from mqlab.wire.native.columns import Decoded, columns_of, decode_batch, decode_values, encode_columns, encode_single
 from mqlab.wire.native.frames import FORM, Frame, Kind
-from mqlab.wire.native.payload import BINARY, COALESCED, SINGLE, Buffer, MalformedPayloadError, Payload, payload_of
+from mqlab.wire.native.payload import BINARY, COALESCED, SINGLE, Buffer, MalformedPayloadError, Payload
 
 _SEND: Final = int(Kind.SEND)
 
@@ -55,7 +55,7 @@ def join_singles(payloads: Sequence[Payload]) -> Payload:
 def as_singles(payload: Payload) -> Payload:
     """The same messages, marked as single sends."""
     data, rows, form = payload
-    return payload if rows == 1 else payload_of((data, rows, form | COALESCED))
+    return payload if rows == 1 else Payload(data, rows, form | COALESCED)
 
 
 def _joined(payloads: Sequence[Payload]) -> Payload:
@@ -76,7 +76,7 @@ def split_batch(payload: Payload) -> list[Payload]:
     """Each message of a batch as a single message."""
     layout = columns_of(payload)
     if layout is None:
-        return [payload_of((body, 1, SINGLE)) for body in decode(payload).tolist()]
+        return [Payload(body, 1, SINGLE) for body in decode(payload).tolist()]
     letters = "".join(part[0] for part in layout.written[2:].decode().split(","))
     rows = zip(*(column.to_pylist() for column in decode_batch(payload).columns), strict=True)
     return [_single(body, layout.names, letters, values) for body, *values in rows]
@@ -101,6 +101,6 @@ def _join_bodies(bodies: Sequence[Buffer]) -> Payload:
 def _column_list_of(data: Buffer, flags: int) -> bytes | None:
     """The column list of an untrusted single message; None if it is malformed."""
     try:
-        return column_list(payload_of((data, 1, flags & FORM)))
+        return column_list(Payload(data, 1, flags & FORM))
     except MalformedPayloadError:
         return None

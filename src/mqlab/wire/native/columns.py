@@ -7,9 +7,9 @@ in the order of the list (those of fixed size and the length of each string), th
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mqlab.wire.native.arrow import BODY_ONLY, read_batch, serialized
-from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload, payload_of
+from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload
 
 Value = bool | int | float | str | bytes
 # Any: struct and pyarrow give values whose types only the letters of the column list tell.
@@ -109,8 +109,8 @@ def encode_texts(body: bytes, layout: ColumnLayout, first: Mapping[str, Value], 
     data = b"".join((layout.written, layout.fixed.pack(*first.values(), *map(len, strings)), *strings, body))
     if len(data) <= _MAX_REMEMBERED_BYTES:
         global _last
-        _last = _single_message(({**first, **texts}, data, len(data) - len(body), body))
-    return payload_of((data, 1, _SINGLE_COLUMNS))
+        _last = SingleMessage({**first, **texts}, data, len(data) - len(body), body)
+    return Payload(data, 1, _SINGLE_COLUMNS)
 
 
 def encode_single(body: Buffer, names: tuple[str, ...], letters: str, values: Sequence[Value]) -> Payload:
@@ -150,11 +150,6 @@ class SingleMessage(NamedTuple):
         return bytes(self.body) if self.body_copy is None else self.body_copy
 
 
-# The constructor in a third of the time, for code that makes one for each message.
-_single_message: Callable[[tuple[dict[str, Decoded], Buffer, int, bytes | None]], SingleMessage] = partial(
-    tuple.__new__, SingleMessage
-)
-
 # The one that was written or read last: the parts of a broker, and a client in its process, look at the same message
 # one after the other. It is only ever replaced as a whole, so any thread may look. Without it, `bindings` has 19 %
 # fewer round trips a second of processor time (`bench/cpu_time.py OLD --key bindings`).
@@ -177,7 +172,7 @@ def decode_single(payload: Payload) -> SingleMessage:
         return last
     layout = _layout_of(data)
     values, begin = decode_values(data, layout)
-    single = _single_message((dict(zip(layout.names, values)), data, begin, None))  # noqa: B905 `strict` would cost a tenth of all this
+    single = SingleMessage(dict(zip(layout.names, values)), data, begin, None)  # noqa: B905 `strict` would cost a tenth of all this
     # Only what can never change.
     if isinstance(data, bytes) and len(data) <= _MAX_REMEMBERED_BYTES:
         _remember(single)

@@ -8,9 +8,7 @@ session u16  number of a session of the connection
 
 import json
 import struct
-from collections.abc import Callable
 from enum import IntEnum, IntFlag
-from functools import partial
 from typing import Final, NamedTuple
 
 from mqlab.errors import MqlabError
@@ -91,10 +89,6 @@ class Frame(NamedTuple):
         if not isinstance(value, dict):
             raise ProtocolError(f"frame {self.kind}: not a JSON object")
         return value
-
-
-# A third of the cost of Frame(), which matters once per message.
-_frame: Callable[[tuple[int, int, int, int, int, int, Buffer]], Frame] = partial(tuple.__new__, Frame)
 
 
 class ProtocolError(MqlabError):
@@ -182,7 +176,7 @@ class FrameDecoder:
                     raise self._failed(f"a frame of kind {kind} with {length} bytes; the limit is {_CHUNK}")
                 self._make_space(HEADER_SIZE + length)
                 return frames
-            frames.append(_frame((kind, flags, session, link, first, amount, chunk[body:after] if length else b"")))
+            frames.append(Frame(kind, flags, session, link, first, amount, chunk[body:after] if length else b""))
             begin, body = after, after + HEADER_SIZE
         self._begin = begin
         # Usually all frames were complete, and there is free space behind them.

@@ -1,7 +1,7 @@
 """The payload of a message frame, and its bodies in memory."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,10 +37,6 @@ class Payload(NamedTuple):
     data: Buffer
     rows: int
     form: int
-
-
-# A third of the cost of Payload(), which matters once per message.
-payload_of: Callable[[tuple[Buffer, int, int]], Payload] = partial(tuple.__new__, Payload)
 
 
 class Bodies:

@@ -8,7 +8,7 @@ from mqlab.broker.core.model.queue_consumer import QueueConsumer
 
 def deliver_span(queue: Queue, consumer: QueueConsumer, span: Span) -> None:
     """Deliver messages that are in no list any more."""
-    queue.context.effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
+    queue.context.effects.append(deliver(consumer, queue.count_delivered(consumer, span), span))
 
 
 def dispatch_later(queue: Queue) -> None:

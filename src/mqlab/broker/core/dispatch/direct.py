@@ -57,7 +57,7 @@ class SingleSends:
             return False
         first = consumer.next_delivery
         span = queue.put_delivered(consumer, payload, producer.origin)
-        self._effects.append(deliver((consumer, first, span)))
+        self._effects.append(deliver(consumer, first, span))
         if confirm is not None:
             self._effects.append(confirm)
         if producer.spent * 2 >= producer.window or self._flow.short:
@@ -89,5 +89,5 @@ class SingleSends:
             queue.unhide(span)
             queue.count_put(span)
             # `deliver_span`, without a call for each message.
-            self._effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
+            self._effects.append(deliver(consumer, queue.count_delivered(consumer, span), span))
         self._flow.renew(producer)

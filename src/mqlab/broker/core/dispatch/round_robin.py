@@ -54,7 +54,7 @@ def dispatch(queue: Queue) -> None:
             queue.unlink(span)
         queue.use_credit(consumer, span.rows)
         # `deliver_span`, without a call for each message.
-        queue.context.effects.append(deliver((consumer, queue.count_delivered(consumer, span), span)))
+        queue.context.effects.append(deliver(consumer, queue.count_delivered(consumer, span), span))
 
 
 def _is_coalesced(span: Span) -> bool:

@@ -34,7 +34,7 @@ from mqlab.broker.server.trace.recording import TracedConnection
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload, validate
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
-from mqlab.wire.native.payload import COALESCED, payload_of
+from mqlab.wire.native.payload import COALESCED
 
 # Unsent bytes of a connection at which its consumers pause, and at which they resume.
 _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
@@ -248,7 +248,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def _send(self, frame: Frame) -> Payload:
         _, flags, _, link, first, rows, view = frame
-        payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), rows, flags & FORM))
+        payload = Payload(self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), rows, flags & FORM)
         self._take(link, first, payload, flags, validate(payload))
         return payload
 
@@ -266,7 +266,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def _request(self, frame: Frame) -> Payload:
         _, flags, _, link, first, number, view = frame
-        payload = payload_of((self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM))
+        payload = Payload(self._kept(view) if len(view) >= KEEP_IN_PLACE else bytes(view), 1, flags & FORM)
         (headers, key), consumer = reply_key(payload), self._consumer(number)
         if consumer.unacknowledged:
             self._core.acknowledge(consumer, consumer.next_delivery - 1, 0)

@@ -13,7 +13,7 @@ from mqlab.broker.core.refusal import must_stay_single
 from mqlab.broker.server.native.refusal_frames import REFUSALS, refusal
 from mqlab.wire.native.coalescing import coalescible_runs, join_singles, split_batch
 from mqlab.wire.native.frames import FORM, Flag, Frame
-from mqlab.wire.native.payload import MalformedPayloadError, Payload, payload_of
+from mqlab.wire.native.payload import MalformedPayloadError, Payload
 
 SEQUENCE_NUMBERS: Final = 2**63
 # A payload is kept where it was received if it fills most of that memory, a chunk of 64 KiB; a smaller one is copied.
@@ -42,7 +42,7 @@ class SendCoalescer:
         producer = self._producers.get(run[0].link)
         if producer is None or last >= SEQUENCE_NUMBERS or must_stay_single(producer.destination):
             return False
-        single = [payload_of((frame.payload, 1, flags & FORM)) for frame in run]
+        single = [Payload(frame.payload, 1, flags & FORM) for frame in run]
         try:
             payload = join_singles(single)
         except MalformedPayloadError:
