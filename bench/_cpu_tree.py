@@ -33,8 +33,8 @@ async def serve() -> None:
         keys = {
             "RR1": await lab_requests(tcp, 1), "RR8": await lab_requests(tcp, 8), "requests": await requests(tcp),
             "bindings": await requests("bindings:cpu-time"), "headers": await single_sends(tcp),
-            "P": await persistent_sends(tcp), "A": await batches(tcp, *BATCHES["A"]),
-            "D": await batches(tcp, *BATCHES["D"]),
+            "P": await persistent_sends(tcp, 1), "G": await persistent_sends(tcp, 20),
+            "A": await batches(tcp, *BATCHES["A"]), "D": await batches(tcp, *BATCHES["D"]),
         }  # fmt: skip
         while line := await asyncio.to_thread(sys.stdin.readline):
             key, number = line.split()
@@ -127,18 +127,23 @@ async def single_sends(address: str) -> Load:
     return load
 
 
-async def persistent_sends(address: str) -> Load:
-    """Persistent messages, one by one: the producer waits for each confirmation, as P of `peers.py`."""
+async def persistent_sends(address: str, producers: int) -> Load:
+    """Persistent messages, one by one: each producer waits for each confirmation, as in P and G of `peers.py`."""
     from mqlab.client import aio
 
-    session = await (await aio.connect(address)).session()
-    consumer = await session.consumer("queue:persistent", prefetch=PREFETCH)
-    producer = await (await (await aio.connect(address)).session()).producer("queue:persistent")
+    pairs = []
+    for number in range(producers):
+        name = f"queue:persistent-{producers}-{number}"
+        consumer = await (await (await aio.connect(address)).session()).consumer(name, prefetch=PREFETCH)
+        pairs.append((await (await (await aio.connect(address)).session()).producer(name), consumer))
 
     async def load(number: int) -> None:
-        for _ in range(number):
-            await producer.send(BODY, persistent=True)
-            await consumer.receive()
+        async def send_and_receive(producer: aio.Producer, consumer: aio.Consumer) -> None:
+            for _ in range(number // producers):
+                await producer.send(BODY, persistent=True)
+                await consumer.receive()
+
+        await asyncio.gather(*(send_and_receive(*pair) for pair in pairs))
 
     return load
 

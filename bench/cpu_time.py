@@ -6,8 +6,9 @@ machine hardly changes it, so it shows a few percent also where rates vary by mu
 process here: what a shortcut saves of that is at least what it earns of the rate.
 
 RR1, RR8: round trips of 1 KiB with 1 and 8 requesters, by the lab's driver. requests, bindings: round trips by the
-client library, over TCP and over bindings. headers: single messages with headers, sent without waiting. P: persistent
-messages of 1 KiB, each confirmed before the next one. A, D: batches of 1,024 small and of 16 large messages.
+client library, over TCP and over bindings. headers: single messages with headers, sent without waiting. P, G:
+persistent messages of 1 KiB by 1 and 20 producers, each confirmed before the next one. A, D: batches of 1,024 small and
+of 16 large messages.
 """
 
 from contextlib import ExitStack
@@ -18,7 +19,8 @@ from before_after import Tree
 
 # How many messages, or batches, a turn has.
 NUMBERS = {
-    "RR1": 1500, "RR8": 2000, "requests": 1500, "bindings": 3000, "headers": 4500, "P": 1000, "A": 1500, "D": 400,
+    "RR1": 1500, "RR8": 2000, "requests": 1500, "bindings": 3000, "headers": 4500, "P": 1000,
+    "G": 4000, "A": 1500, "D": 400,
 }  # fmt: skip
 
 
