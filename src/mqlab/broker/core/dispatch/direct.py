@@ -1,7 +1,8 @@
-"""Direct delivery: a single message goes to a waiting consumer without entering a list of the queue.
+"""The route of a single message: to a waiting consumer, without entering a list of the queue.
 
-Without it, RR1 has 17 % and `bindings` has 27 % fewer round trips a second of processor time (`bench/cpu_time.py OLD`).
-`test_both_ways_do_the_same` proves that it has the same effects as the queued path.
+Without it, RR1 has 17 % and `bindings` has 27 % fewer round trips a second of processor time, and G has 8 % fewer
+persistent messages (`bench/cpu_time.py OLD`). `test_both_ways_do_the_same` proves that it has the same effects as the
+queued path.
 """
 
 from collections.abc import Mapping
