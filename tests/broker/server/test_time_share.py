@@ -40,8 +40,7 @@ def test_a_share_is_used_up_by_work_and_comes_back_with_time(clock: Callable[[in
     share = TimeShare()
     rested_ns = clock(2 * SECOND_NS)
     assert not share.is_used_up(rested_ns)
-    clock(rested_ns + 3 * limits.TURN_NS)
-    share.charge(rested_ns)
+    share.charge(rested_ns, 3 * limits.TURN_NS)
     assert share.is_used_up(rested_ns + limits.TURN_NS)
     assert not share.is_used_up(rested_ns + 2 * limits.TURN_NS * limits.TIME_SHARE)
 
@@ -53,10 +52,10 @@ def test_a_new_client_waits_at_first() -> None:
     assert not share.is_used_up(SECOND_NS + limits.TURN_NS * limits.TIME_SHARE)
 
 
-def test_a_clock_that_is_set_back_costs_nobody_time(clock: Callable[[int], int]) -> None:
+@pytest.mark.usefixtures("clock")
+def test_a_clock_that_is_set_back_costs_nobody_time() -> None:
     share = TimeShare()
-    clock(0)
-    share.charge(SECOND_NS)
+    share.charge(SECOND_NS, -SECOND_NS)
     assert not share.is_used_up(10 * SECOND_NS)
 
 
@@ -68,7 +67,7 @@ def _busy(broker: Broker) -> list[str]:
 
 
 def _use_much(share: TimeShare) -> None:
-    share.charge(time.time_ns() - SECOND_NS)
+    share.charge(time.time_ns() - SECOND_NS, SECOND_NS)
 
 
 def _read(connection: NativeServerConnection, data: bytes) -> None:

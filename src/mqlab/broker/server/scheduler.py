@@ -34,11 +34,12 @@ class Scheduler:
         self._closed = True
         self._waiting.clear()
 
-    def record_turn(self, began_ns: int) -> None:
-        """The turn that began at this time (ns since 1970) is over."""
+    def record_turn(self, began_ns: int) -> int:
+        """The turn that began at this time (ns since 1970) is over; return its duration."""
         duration_ns = time_ns() - began_ns
         if duration_ns > self.longest_turn_ns:
             self.longest_turn_ns = duration_ns
+        return duration_ns
 
     def _run(self) -> None:
         began_ns, waiting = time_ns(), self._waiting
@@ -69,15 +70,18 @@ class TimeShare:
         self._used_ns = 2 * limits.TURN_NS
         self._at_ns = time_ns()
 
-    def charge(self, began_ns: int) -> None:
-        """The loop has been busy with the client since this time (ns since 1970)."""
+    def charge(self, began_ns: int, duration_ns: int) -> None:
+        """The loop has been busy with the client for so long, since `began_ns` (ns since 1970)."""
         self._forgive(began_ns)
-        self._used_ns += max(0, time_ns() - began_ns)
+        if duration_ns > 0:
+            self._used_ns += duration_ns
 
     def is_used_up(self, now_ns: int) -> bool:
         self._forgive(now_ns)
         return self._used_ns > limits.TURN_NS
 
     def _forgive(self, now_ns: int) -> None:
-        self._used_ns = max(0, self._used_ns - max(0, now_ns - self._at_ns) // limits.TIME_SHARE)
-        self._at_ns = now_ns
+        elapsed_ns, self._at_ns = now_ns - self._at_ns, now_ns
+        if elapsed_ns > 0:
+            used_ns = self._used_ns - elapsed_ns // limits.TIME_SHARE
+            self._used_ns = used_ns if used_ns > 0 else 0

@@ -24,7 +24,8 @@ def coalescible_runs(frames: Sequence[Frame], limit_bytes: int) -> Iterator[Sequ
         kind, flags, session, link, number, rows, payload = frames[begin]
         end = begin + 1
         is_single = kind == _SEND and flags & SINGLE and rows == 1 and len(payload) < limit_bytes
-        prefix = _column_list_of(payload, flags) if is_single else None
+        may_go_on = is_single and end < count and frames[end].link == link
+        prefix = _column_list_of(payload, flags) if may_go_on else None
         if prefix is not None:
             size = len(prefix)
             while end < count:

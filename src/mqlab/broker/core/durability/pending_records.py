@@ -141,8 +141,9 @@ class PendingRecords:
         for at, waiting in pending.items():
             if at > lsn:
                 break
-            confirms += waiting.confirms
-            waiting.confirms.clear()
+            if waiting.confirms:
+                confirms += waiting.confirms
+                waiting.confirms.clear()
         if confirms:
             self._confirm(confirms)
             run_effects()
@@ -151,7 +152,8 @@ class PendingRecords:
             for action, arguments in waiting.actions:
                 action(*arguments)
             # A client in this process may have sent again as soon as it was told: that send waited for this record too.
-            self._confirm(waiting.confirms)
+            if waiting.confirms:
+                self._confirm(waiting.confirms)
 
     def _confirm(self, confirms: list[Confirm]) -> None:
         self._effects += [confirm for confirm in confirms if not confirm.producer.session.closed]

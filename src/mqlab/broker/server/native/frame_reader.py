@@ -84,8 +84,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         self._handle_frames(commands)
         if has_many:
             self._gate.yield_once()
-        self._share.charge(began_ns)
-        broker.scheduler.record_turn(began_ns)
+        self._share.charge(began_ns, broker.scheduler.record_turn(began_ns))
 
     def bytes_received(self, data: bytes) -> None:
         """The first bytes of the connection, which protocol detection has read."""
@@ -143,7 +142,7 @@ class FrameReader(ABC, asyncio.BufferedProtocol):
         began_ns = self._broker.now
         if self._handle_pending():
             self._gate.resume(FRAMES_WAITING)
-        self._share.charge(began_ns)
+        self._share.charge(began_ns, self._broker.scheduler.record_turn(began_ns))
 
     def _handle_pending(self) -> bool:
         """Return False if the time of the turn is used up before all waiting frames are handled."""

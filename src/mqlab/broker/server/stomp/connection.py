@@ -146,7 +146,6 @@ class StompServerConnection(asyncio.Protocol):
             self._set_reading(False)
             return
         self._take_turn(began_ns)
-        self._scheduler.record_turn(began_ns)
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -261,7 +260,7 @@ class StompServerConnection(asyncio.Protocol):
         self._run_actions()
         if self._socket is not None:
             self._unfinished.note(self._native, self._splitter.unfinished)
-        self._share.charge(began_ns)
+        self._share.charge(began_ns, self._scheduler.record_turn(began_ns))
 
     def _leave(self) -> None:
         self.end()
