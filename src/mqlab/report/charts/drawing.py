@@ -18,6 +18,8 @@ FAINT: Final = "#808a96"
 PALETTE: Final = (MEASURED_COLOUR, "#d9730d", "#0f9d7a", "#a855c8", "#d6336c", "#5b8c2a", "#b0893b", "#7c6fd6")
 # Above this ratio of values the axis is logarithmic: the shortest bar would be invisible.
 LOG_FROM: Final = 50.0
+# A name of so many letters has a line of the legend for itself.
+_LONG_NAME: Final = 34
 _PREFIXED: Final = "format(datum.value, '~s')"
 TIME_LABELS: Final = (
     "datum.value == 0 ? '0' : datum.value >= 0.9995 ? format(datum.value, '~r') + ' s' : "
@@ -145,9 +147,10 @@ def by_system(systems: Sequence[str], shown: Sequence[str]) -> alt.Color:
 
 
 def legend(side: Literal["top", "bottom"], shown: Iterable[str], columns: int = 0) -> alt.Legend:
-    """A legend in one line, or in `columns`."""
+    """A legend in one line, or in `columns`; long names are one below the other."""
     present = list(dict.fromkeys(shown))
+    has_long_names = any(len(name) > _LONG_NAME for name in present)
     return alt.Legend(
-        orient=side, direction="horizontal", symbolStrokeWidth=2, columnPadding=18, values=present, columns=columns,
-        labelLimit=400,
+        orient=side, direction="horizontal", symbolStrokeWidth=2, columnPadding=18, values=present,
+        columns=1 if has_long_names else columns, labelLimit=700 if has_long_names else 400,
     )  # fmt: skip
