@@ -88,6 +88,18 @@ def test_dots_show_every_point_and_system() -> None:
     assert "messages/s, log scale" in texts(picture)
 
 
+def test_long_names_stand_one_below_the_other_in_the_legend() -> None:
+    def legend_height(words: str) -> float:
+        here = [bar_charts.Bar(f"embedded:{n}\n[sync {words}]", 1.0 + n, None, MEASURED, "1") for n in range(2)]
+        picture = bar_charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s")
+        top = re.search(r"translate\([\d.]+,([\d.]+)\)", picture)
+        assert top is not None
+        return float(top[1])
+
+    two_lines = 20.0
+    assert legend_height("off: a power failure loses confirmed messages") > legend_height("off") + two_lines
+
+
 def test_each_of_several_systems_has_its_dots_in_its_colour() -> None:
     here = [bar_charts.Bar(f"s{n}\n[x: y]", 10.0 + n, None, MEASURED, "10") for n in range(len(PALETTE) + 1)]
     picture = bar_charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s")
