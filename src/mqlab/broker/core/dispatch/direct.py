@@ -47,9 +47,8 @@ class SingleSends:
     ) -> bool:
         """Deliver a non-persistent message, unless an earlier send of its producer is not durable yet."""
         queue, last_lsn = producer.destination, producer.last_lsn
-        if (last_lsn and self._records.is_pending(last_lsn)) or not isinstance(queue, Queue):
-            return False
-        if queue.closed or queue.full:
+        is_after_pending = last_lsn and self._records.is_pending(last_lsn)
+        if is_after_pending or not isinstance(queue, Queue) or queue.closed or queue.full:
             return False
         if headers is None:
             headers = decode_single(payload).values
@@ -89,6 +88,5 @@ class SingleSends:
         else:
             queue.unhide(span)
             queue.count_put(span)
-            # `deliver_span`, without a call for each message.
             self._effects.append(deliver(consumer, queue.count_delivered(consumer, span), span))
         self._flow.renew(producer)

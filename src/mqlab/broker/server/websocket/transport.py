@@ -55,7 +55,7 @@ class WebSocketTransport(asyncio.Transport):
 
     def release(self) -> None:
         """Forget the connection when its socket is lost: otherwise both wait for the garbage collector."""
-        self._http_response, self._read = bytes, _do_nothing
+        self._http_response, self._read = bytes, lambda: None
 
     # For STOMP. Any: `asyncio.Transport` must take every buffer, and STOMP writes only bytes.
 
@@ -124,10 +124,6 @@ class WebSocketTransport(asyncio.Transport):
             except UnicodeDecodeError:
                 pass
         return self._connection.send(BytesMessage(frame))
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def split_frames(data: bytes) -> Iterator[bytes]:
