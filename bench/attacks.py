@@ -128,9 +128,9 @@ def broker(tree: Path, folder: Path) -> Iterator[tuple[psutil.Process, str]]:
 
 async def _wait_while_attacked(path: str, process: psutil.Process, seconds: float) -> tuple[float, float]:
     """Bytes that the broker grew by, and the seconds of the longest wait."""
-    connection = await asyncio.wait_for(aio.connect(f"unix:{path}"), PATIENCE_SECONDS)
-    session = await connection.session()
-    producer, consumer = await session.producer("queue:others"), await session.consumer("queue:others")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        session = await (await aio.connect(f"unix:{path}")).session()
+        producer, consumer = await session.producer("queue:others"), await session.consumer("queue:others")
     idle, peak, longest = process.memory_info().rss, 0, 0.0
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
