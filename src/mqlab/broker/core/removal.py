@@ -36,13 +36,13 @@ class Removal:
 
     def acknowledged(self, queue: Queue, spans: Sequence[Span]) -> None:
         """A consumer has acknowledged messages. Only persistent ones have a record."""
-        counters, is_stored = queue.counters, False
+        is_stored = False
         for span in spans:
-            counters.acknowledged += span.rows
-            if span.persistent:
-                is_stored = queue.stored
+            queue.counters.acknowledged += span.rows
+            is_stored = is_stored or (span.persistent and queue.stored)
         if len(spans) == 1 and not (queue.closed or self._flow.held):
-            # One message, and no producer waits for its space: the usual case of request/reply.
+            # One message, and no producer waits for its space. Without this case G has 7 % fewer messages a second of
+            # processor time, and RR1 4 % fewer (`bench/cpu_time.py OLD`).
             if is_stored and self._records.merges_removals:
                 self._records.append_removal(queue.number, spans[0].ranges())
             elif is_stored:
