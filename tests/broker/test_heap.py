@@ -38,10 +38,11 @@ def test_memory_that_is_in_use_is_looked_at_once_for_each_growth(monkeypatch: py
     monkeypatch.setattr("mqlab.broker.heap.resident_bytes", lambda: next(sizes) * MIB)
     monkeypatch.setattr("mqlab.broker.heap.release_free_memory", lambda: released.append(True))
     trimmer = HeapTrimmer(memory_limit=128 * MIB)
-    counts = []
+    counts, grown = [], []
     for _ in range(7):
-        trimmer.check()
+        grown.append(trimmer.check() // MIB)
         counts.append(len(released))
+    assert grown == [4, 9, 10, 20, 20, -10, -3], "since the start"
     # At 104 it had not grown by more than 8; at 109 it had, and 109 were in use; 110; 118 and 120; 120; 90; 97.
     assert counts == [0, 1, 1, 2, 2, 2, 2]
     assert next(sizes, None) is None

@@ -50,14 +50,16 @@ class HeapTrimmer:
 
     def __init__(self, memory_limit: int) -> None:
         self._growth = min(memory_limit // _GROWTH_SHARE, _MOST_GROWTH)
-        self._least = resident_bytes()
+        self._first = self._least = resident_bytes()
         self._large = self._least + memory_limit // _LARGE_SHARE
 
-    def check(self) -> None:
+    def check(self) -> int:
+        """Return by how many bytes the process has grown since its start."""
         resident = resident_bytes()
         if resident > self._large or resident > self._least + self._growth:
             release_free_memory()
             # The rest is in use: the process may keep it, and grow from there.
-            self._least = resident_bytes()
+            self._least = resident = resident_bytes()
         else:
             self._least = min(self._least, resident)
+        return resident - self._first

@@ -106,6 +106,13 @@ CREDIT_LEAST: Final = 4 * 1024
 OVERDRAFT_SHARE: Final = 2
 OVERDRAFT_LEAST: Final = 1024 * 1024
 
+# Memory that the core does not count (fragments of the heap, buffers of connections, credit that producers have left)
+# may take an eighth of the memory limit, and this many bytes at least. The rest holds producers back as messages do,
+# while those on queues take more than a quarter of the limit: consumers can always free the memory that producers need.
+UNCOUNTED_SHARE: Final = 8
+UNCOUNTED_LEAST: Final = 16 * 1024 * 1024
+UNCOUNTED_BESIDE: Final = 4
+
 # Message groups of a queue whose consumer the broker remembers. Above, it forgets the oldest groups: their next message
 # may go to another consumer.
 GROUPS: Final = 65_536

@@ -1,5 +1,6 @@
 """Commands to a core in one line each, and its effects as plain values."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -64,7 +65,7 @@ class Driven:
         self.spans: dict[CoreConsumer, list[Span]] = {}
         self.frames: dict[CoreConsumer, int] = {}
         self.confirmed: list[tuple[CoreProducer, int]] = []
-        self.credit: dict[CoreProducer, int] = {}
+        self.credit: Counter[CoreProducer] = Counter()
         self.answers: list[object] = []
         self.opened: list[CoreConsumer] = []
         self.records: list[Record] = []
@@ -190,7 +191,7 @@ class Driven:
             elif isinstance(effect, Confirm):
                 self.confirmed.append((effect.producer, effect.seq))
             elif isinstance(effect, Credit):
-                self.credit[effect.producer] = self.credit.get(effect.producer, 0) + effect.size
+                self.credit[effect.producer] += effect.size
             elif isinstance(effect, Append):
                 self.records.append(effect.record)
             elif isinstance(effect, Committed | RolledBack):

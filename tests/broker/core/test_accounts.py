@@ -78,9 +78,10 @@ def test_a_channel_has_room_for_its_batch(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_channel_may_send_what_is_longer_than_its_credit_to_a_full_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "OVERDRAFT_LEAST", 0)
     driven = Driven(memory_limit=16 * KIB, producer_window=KIB, queue_limit=MIB)
-    driven.send(driven.producer("queue:idle"), b"x" * (32 * KIB))
+    idle, producer = driven.producer("queue:idle"), driven.producer("queue:q")
+    driven.send(idle, b"x" * (32 * KIB))
     with pytest.raises(CommandError, match="bytes in memory"):
-        driven.send(driven.producer("queue:q"), b"x" * (8 * KIB))
+        driven.send(producer, b"x" * (8 * KIB))
     session = driven.session()
     driven.consumer("queue:channel.B", session=session)
     driven.send(driven.producer("queue:q", session), b"x" * (8 * KIB))
@@ -323,9 +324,12 @@ def test_what_credit_does_not_count_is_refused_above_the_limit(
     monkeypatch.setattr(limits, "OVERDRAFT_LEAST", 100 * KIB)
     driven = Driven(memory_limit=MIB // 2, queue_limit=64 * MIB)
     most = driven.core.flow.most_memory
-    while driven.memory <= most:
-        driven.send(driven.producer("queue:q", driven.session(owner=object())), b"x" * size)
     producer = driven.producer("queue:r", driven.session(transacted=transacted))
+    # All are opened before the broker is full: then they have credit.
+    count = most // (size + FOOTPRINT) + 1
+    others = [driven.producer("queue:q", driven.session(owner=object())) for _ in range(count)]
+    while driven.memory <= most:
+        driven.send(others.pop(), b"x" * size)
     with pytest.raises(CommandError, match=f"more than {most} bytes"):
         driven.send(producer, b"x" * size)
     assert driven.memory < MIB
@@ -437,10 +441,11 @@ def test_answered_receives_are_charged_no_longer(monkeypatch: pytest.MonkeyPatch
 def test_a_small_broker_has_memory_for_what_clients_open() -> None:
     driven = Driven(memory_limit=16 * KIB)
     assert driven.core.destinations.accounts.most_opened == limits.OPENED_LEAST
+    producer = driven.producer("queue:q")
     for _ in range(100):
         driven.consumer("queue:q", 0)
     # That is more than all memory: messages that credit does not hold are refused only above the overdraft.
-    driven.send(driven.producer("queue:q"), b"x")
+    driven.send(producer, b"x")
 
 
 def test_what_connections_close_makes_room_for_producers_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -450,7 +455,6 @@ def test_what_connections_close_makes_room_for_producers_that_wait(monkeypatch: 
     for _ in range(40):
         driven.consumer("queue:r", 0, session)
     producer = driven.producer("queue:q")
-    driven.send(producer, b"x" * producer.window)
-    assert driven.core.flow.held
+    assert driven.core.flow.held.keys() == {producer}
     driven.do(driven.core.close_session, session)
     assert not driven.core.flow.held

@@ -9,7 +9,7 @@ from mqlab.broker.core.durability import paging
 from mqlab.broker.core.effects import Answer, Credit
 from mqlab.broker.core.flow import OverdrawnError
 from mqlab.broker.core.model.messages import FOOTPRINT
-from mqlab.broker.core.model.sessions import CoreProducer
+from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer
 
 from .commands import Driven
 from .stand_ins import Disk
@@ -112,6 +112,101 @@ def test_a_full_broker_holds_everybody_back_and_releases_everybody() -> None:
     assert all(driven.credit[producer] > 0 for producer in producers)
 
 
+def test_a_producer_that_is_opened_when_the_broker_is_full_waits_too() -> None:
+    driven = Driven(queue_limit=10_000, memory_limit=40 * (100 + FOOTPRINT), producer_window=400)
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
+    send_while_there_is_credit(driven, producer)
+    late = driven.producer("queue:other")
+    assert driven.credit[late] == 0
+    assert driven.core.flow.held.keys() == {producer, late}
+    driven.acknowledge(consumer, len(driven.got(consumer)))
+    assert driven.core.flow.held == {}
+    assert driven.credit[late] == late.window
+
+
+def test_a_producer_that_is_opened_when_its_queue_is_full_waits_too() -> None:
+    driven = Driven(queue_limit=1_000, producer_window=400)
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
+    send_while_there_is_credit(driven, producer)
+    late, other = driven.producer("queue:q"), driven.producer("queue:other")
+    assert (driven.credit[late], driven.credit[other]) == (0, 400)
+    driven.acknowledge(consumer, len(driven.got(consumer)))
+    assert driven.credit[late] == 400
+
+
+def send_until(driven: Driven, producer: CoreProducer, messages: int) -> None:
+    """Until the broker has so many messages."""
+    while driven.memory < messages * (100 + FOOTPRINT):
+        driven.send(producer, BODY)
+        driven.credit[producer] -= len(BODY)
+
+
+def filled_half() -> tuple[Driven, CoreProducer, CoreConsumer]:
+    """A broker with room for 40 messages, of which 20 are on a queue; their consumer has not acknowledged them."""
+    driven = Driven(queue_limit=10_000, memory_limit=40 * (100 + FOOTPRINT), producer_window=400)
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q")
+    send_until(driven, producer, 20)
+    assert not driven.core.flow.held
+    return driven, producer, consumer
+
+
+def grow(driven: Driven, uncounted: int) -> None:
+    """The process takes so many bytes more than are allowed to it beside what is counted."""
+    driven.core.record_growth(driven.memory + limits.UNCOUNTED_LEAST - 400 + uncounted)
+    driven.take()
+
+
+@pytest.mark.parametrize("end", ["consumed", "shrunk"])
+def test_memory_that_is_not_counted_holds_producers_back(end: str) -> None:
+    driven, producer, consumer = filled_half()
+    grow(driven, 1 << 40)
+    # Of what is on queues, a quarter of the limit is left in peace: 20 and 10 messages count.
+    send_while_there_is_credit(driven, producer)
+    assert driven.core.flow.held.keys() == {producer}
+    assert 30 <= driven.memory // (100 + FOOTPRINT) < 40
+    if end == "consumed":
+        driven.acknowledge(consumer, len(driven.got(consumer)))
+    else:
+        gone = driven.memory // (100 + FOOTPRINT) - 25
+        driven.acknowledge(consumer, gone, gone)
+        assert driven.core.flow.held.keys() == {producer}, "25 and 10 are more than three quarters of 40"
+        grow(driven, 0)
+    assert driven.core.flow.held == {}
+    assert driven.credit[producer] > 0
+
+
+def test_growth_holds_nobody_back_whose_queues_are_nearly_empty() -> None:
+    driven, producer, consumer = filled_half()
+    driven.acknowledge(consumer, len(driven.got(consumer)))
+    grow(driven, 1 << 40)
+    for messages in range(1, 10):
+        send_until(driven, producer, messages)
+        grow(driven, 1 << 40)
+        assert driven.core.flow.held == {}
+
+
+def test_growth_below_what_is_allowed_holds_nobody_back() -> None:
+    driven, producer, _ = filled_half()
+    grow(driven, 0)
+    send_until(driven, producer, 39)
+    assert driven.core.flow.held == {}
+
+
+@pytest.mark.parametrize(("more", "held_at"), [(0, 40), (8, 32)])
+def test_of_a_large_limit_a_share_is_allowed_to_what_is_not_counted(
+    more: int, held_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a limit of 40 messages, five may be taken; what is beyond counts."""
+    monkeypatch.setattr(limits, "UNCOUNTED_LEAST", 0)
+    driven, producer, _ = filled_half()
+    driven.core.record_growth(driven.memory - 400 + (5 + more) * (100 + FOOTPRINT))
+    send_until(driven, producer, held_at - 1)
+    assert driven.core.flow.held == {}
+    send_while_there_is_credit(driven, producer)
+    assert driven.core.flow.held.keys() == {producer}
+    assert driven.memory // (100 + FOOTPRINT) <= held_at + 4, "a window of 400 bytes"
+
+
 @pytest.mark.parametrize("end", ["rollback", "commit", "prepare"])
 def test_producers_go_on_when_a_transaction_returns_its_memory(end: str) -> None:
     driven = Driven(memory_limit=40 * (100 + FOOTPRINT), producer_window=400)
@@ -173,10 +268,9 @@ def test_a_producer_without_credit_breaks_the_rules() -> None:
 
 def test_credit_counts_in_a_transaction_too() -> None:
     driven = Driven(queue_limit=1_000, producer_window=400)
-    plain = driven.producer("queue:q")
-    send_while_there_is_credit(driven, plain)
     session = driven.session(transacted=True)
-    producer = driven.producer("queue:q", session)
+    plain, producer = driven.producer("queue:q"), driven.producer("queue:q", session)
+    send_while_there_is_credit(driven, plain)
     assert send_while_there_is_credit(driven, producer) == 4
     assert driven.core.flow.held.keys() == {plain, producer}
     consumer = driven.consumer("queue:q")

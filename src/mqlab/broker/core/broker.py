@@ -295,6 +295,11 @@ class Core:
         """Every record up to this number is durable. `run_effects` is called when there are confirmations to send."""
         self.records.on_durable(lsn, run_effects)
 
+    def record_growth(self, grown: int) -> None:
+        """The process has grown by so many bytes since its start: producers are held back before it grows too much."""
+        accounts = self.destinations.accounts
+        self.flow.record_growth(grown, self.context.memory - accounts.bytes - accounts.opened)
+
     def checkpoint(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         """Append again what is still needed of these ids ([first, end) of each queue): their journal file is to go."""
         self.records.append_merged_removals()

@@ -53,6 +53,8 @@ class FlowControl:
         self.most_of_channels = self.most_memory + limits.CHANNEL_MEMORY * limit
         # The sum of all windows.
         self._granted = 0
+        # Bytes of memory that the core does not count, and that hold producers back (see `record_growth`).
+        self._uncounted = 0
         # Held producers, and how many were held before each.
         self.held: dict[CoreProducer, int] = {}
         # A producer is held because the broker, not only its destination, is full.
@@ -74,8 +76,12 @@ class FlowControl:
         return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory, left)
 
     def first_credit(self, producer: CoreProducer) -> None:
+        """A full broker, or destination, grants none to a new producer either: clients that connect again and again
+        would fill it without end.
+        """
         self._granted += producer.window
-        self._context.effects.append(Credit(producer, producer.window))
+        producer.spent = producer.window
+        self.renew(producer)
 
     def close(self, producer: CoreProducer) -> None:
         self._granted -= producer.window
@@ -133,15 +139,23 @@ class FlowControl:
         for producer in sorted(self.held.keys() & producers, key=self.held.__getitem__):
             self.renew(producer)
 
+    def record_growth(self, grown: int, queued: int) -> None:
+        """The process has grown by so many bytes since its start; messages on queues take `queued` of them."""
+        limit = self._settings.memory_limit
+        allowed = max(limit // limits.UNCOUNTED_SHARE, limits.UNCOUNTED_LEAST)
+        uncounted = grown + self._granted - self._context.memory - allowed
+        self._uncounted = max(0, min(uncounted, queued - limit // limits.UNCOUNTED_BESIDE))
+        self.check_memory()
+
     def check_memory(self) -> None:
         """Renew credit when memory is free again, also by paging or by closed links."""
-        if self.short and self._context.memory <= self._settings.memory_limit * RELEASE_SHARE:
+        if self.short and self._context.memory + self._uncounted <= self._settings.memory_limit * RELEASE_SHARE:
             self.short = False
             self.reconsider(self.held)
 
     def _must_wait(self, producer: CoreProducer) -> bool:
         destination = producer.destination
-        if self._context.memory >= self._settings.memory_limit and not self._may_overdraw(producer):
+        if self._context.memory + self._uncounted >= self._settings.memory_limit and not self._may_overdraw(producer):
             self.short = True
             return True
         if isinstance(destination, Queue):

@@ -77,7 +77,7 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS)
         announce(bound)
-        stop, trimming = asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(_trim_heap(settings))
+        stop, trimming = asyncio.ensure_future(stopped.wait()), asyncio.ensure_future(_limit_memory(broker))
         await asyncio.wait((stop, broker.failure), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         trimming.cancel()
@@ -85,11 +85,13 @@ async def _serve(settings: Settings, announce: Callable[[list[Address]], None]) 
             raise BrokerFailedError(f"the journal cannot be written: {broker.failure.result()}")
 
 
-async def _trim_heap(settings: Settings) -> None:
-    trimmer = HeapTrimmer(settings.memory_limit)
+async def _limit_memory(broker: Broker) -> None:
+    trimmer = HeapTrimmer(broker.settings.memory_limit)
     while True:
         await asyncio.sleep(_TRIM_SECONDS)
-        trimmer.check()
+        broker.update_clock()
+        broker.core.record_growth(trimmer.check())
+        broker.run_effects()
 
 
 def _check_exposure(addresses: list[Address], settings: Settings) -> None:
