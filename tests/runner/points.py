@@ -6,6 +6,8 @@ from mqlab.study import Phases, Point, Repeat
 from mqlab.study.repetition import RepetitionRule
 
 WARMUP, MEASURE = 0.1, 0.3
+# So long that what a test does when the measure phase begins comes before its end, on a busy machine too.
+LONG = 4.0
 
 
 class PointChanges(TypedDict, total=False):

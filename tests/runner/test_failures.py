@@ -21,10 +21,10 @@ from mqlab.study import Point
 from mqlab.systems import Running, SystemFailedError, system
 from mqlab.systems.embedded import system as embedded
 from runner.lab import Once, agents_running, brokers_running, check_delivery, conducted, rows
-from runner.points import point
+from runner.points import LONG, point
 
 # As fast as it goes to a queue: when nobody takes the messages away, the producer is held back.
-HELD_BACK = point("A", size=1024, batch=64, drain=1, least=2, most=2)
+HELD_BACK = point("A", size=1024, batch=64, drain=1, least=2, most=2, measure=LONG)
 PRODUCER, CONSUMER = 0, 1  # which of two agents
 
 
@@ -61,7 +61,7 @@ def test_what_the_other_agent_recorded_is_kept(tmp_path: Path) -> None:
 
 def test_the_broker_is_killed(tmp_path: Path) -> None:
     chosen = point("A", destinations=2, producers=2, consumers=2, size=1024, persistent=True, send="confirmed", batch=1,
-                   drain=2, least=2, most=2)  # fmt: skip
+                   drain=2, least=2, most=2, measure=LONG)  # fmt: skip
     folder = conducted(tmp_path, [chosen], watch=Once("measure", signals(brokers_running, 0, signal.SIGKILL)))
     check_that_only_the_first_broke(folder, chosen)
     sends = rows(folder, "sends", run=1)
@@ -80,7 +80,10 @@ def test_the_broker_is_killed_under_producers_that_do_not_wait(tmp_path: Path) -
 
 
 class TestWhatHangs:
-    """A system or an agent that stops answering must not stop the lab."""
+    """A system or an agent that stops answering must not stop the lab.
+
+    It stops before the first message: however late the signal comes, the work cannot be done by then.
+    """
 
     @pytest.fixture(autouse=True)
     def _short_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,13 +95,13 @@ class TestWhatHangs:
             monkeypatch.setattr(module, name, 1.0)
 
     def test_a_frozen_broker(self, tmp_path: Path) -> None:
-        freeze = Once("measure", signals(brokers_running, 0, signal.SIGSTOP))
+        freeze = Once("warm-up", signals(brokers_running, 0, signal.SIGSTOP))
         folder = conducted(tmp_path, [HELD_BACK], watch=freeze, patience=240)
         check_that_only_the_first_broke(folder, HELD_BACK)
 
     @pytest.mark.parametrize("which", [PRODUCER, CONSUMER])
     def test_a_frozen_agent(self, tmp_path: Path, which: int) -> None:
-        freeze = Once("measure", signals(agents_running, which, signal.SIGSTOP))
+        freeze = Once("warm-up", signals(agents_running, which, signal.SIGSTOP))
         folder = conducted(tmp_path, [HELD_BACK], watch=freeze, patience=240)
         check_that_only_the_first_broke(folder, HELD_BACK)
 

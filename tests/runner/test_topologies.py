@@ -9,7 +9,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from runner.lab import Once, Recount, agents_running, check_delivery, columns, conducted, rows
-from runner.points import asking, point
+from runner.points import LONG, asking, point
 from runner.test_failures import check_that_only_the_first_broke, signals
 
 POINTS = {
@@ -78,7 +78,7 @@ def test_one_agent_asked_for_is_enough_for_two_brokers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_broker_that_is_killed_with_its_agent_breaks_the_run(tmp_path: Path, which: int) -> None:
-    chosen = asking("A", topology="distributed", drain=1, least=2, most=2)
+    chosen = asking("A", topology="distributed", drain=1, least=2, most=2, measure=LONG)
     kill = Once("measure", signals(agents_running, which, signal.SIGKILL))
     folder = conducted(tmp_path, [chosen], watch=kill)
     assert f"agent {which + 1}" in check_that_only_the_first_broke(folder, chosen)

@@ -16,11 +16,11 @@ from mqlab.study import Point
 from mqlab.systems import System, SystemFailedError, system
 from runner import lab
 from runner.lab import Once, check_delivery, rows
-from runner.points import point
+from runner.points import LONG, point
 from runner.programs import ENDS, SAYS_NOTHING, TURNS_AWAY, Served, programs_running, served
 from runner.proxy import Proxy
 
-TWICE = point("A", size=1024, batch=64, drain=1, least=2, most=2)
+TWICE = point("A", size=1024, batch=64, drain=1, least=2, most=2, measure=LONG)
 
 
 def conducted(
@@ -64,7 +64,7 @@ class TestInMidRun:
             assert hasattr(module, name)
             monkeypatch.setattr(module, name, 1.0)
         monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.5)
-        freeze = Once("measure", to_the_broker(signal.SIGSTOP))
+        freeze = Once("warm-up", to_the_broker(signal.SIGSTOP))
         folder = conducted(tmp_path, [TWICE], [served()], watch=freeze)
         assert statuses(folder, "served") == ["incomplete", "complete"]
         assert "the system hangs" in reasons(folder, "served")[0]

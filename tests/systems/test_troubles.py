@@ -15,10 +15,10 @@ from mqlab.systems import SYSTEMS, System
 from mqlab.systems.program import Launch, Program
 from runner import lab
 from runner.lab import Once, rows
-from runner.points import point
+from runner.points import LONG, point
 from runner.programs import programs_running
 
-TWICE = point("A", domain="topic", size=1024, batch=64, drain=1, least=2, most=2)
+TWICE = point("A", domain="topic", size=1024, batch=64, drain=1, least=2, most=2, measure=LONG)
 # More is kept than a file may hold.
 MUCH = point("A", size=100_000, batch=1, persistent=True, send="confirmed", consume_rate=10, drain=1, measure=1)
 on_redis, on_nats, on_mosquitto = (pytest.mark.needs_system(name) for name in ("redis", "nats", "mosquitto"))
@@ -59,7 +59,7 @@ def test_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert hasattr(module, name)
         monkeypatch.setattr(module, name, 1.0)
     monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.5)
-    freeze = Once("measure", to_the("redis", signal.SIGSTOP))
+    freeze = Once("warm-up", to_the("redis", signal.SIGSTOP))
     (broken, why), after = outcomes(conducted(tmp_path, TWICE, ["redis"], watch=freeze), "redis")
     assert (broken, after) == ("incomplete", ("complete", ""))
     assert "the system hangs" in why
