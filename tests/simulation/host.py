@@ -172,7 +172,7 @@ class SimulatedBroker:
         self._clock.seconds += seconds
         while self._timers and self._timers[0][0] <= self._clock.seconds:
             heappop(self._timers)[2]()
-        if self.core.next_wake_ms is not None and self.core.next_wake_ms <= self._clock.ms:
+        if self.core.wake_times and self.core.wake_times[0][0] <= self._clock.ms:
             with self.command():
                 self.core.tick(self._clock.ms)
 

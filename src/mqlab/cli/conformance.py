@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 import uvloop
-from rich.table import Table
 from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.systems.names import parse_or_fail
 from mqlab.runner.checks.conformance import FeatureResult, check_conformance
 from mqlab.systems import SystemFailedError
@@ -32,10 +31,8 @@ def conformance(
     if as_json:
         show_json({"system": chosen.describe(), "features": [asdict(result) for result in results]})
     else:
-        table = Table("feature", "result", "why", box=None)
-        for result in results:
-            table.add_row(Text(result.feature), Text(result.result, style=_STYLES[result.result]), Text(result.why))
-        show(table)
+        rows = ((one.feature, Text(one.result, style=_STYLES[one.result]), one.why) for one in results)
+        show(table_of(("feature", "result", "why"), rows))
     failed = [result.feature for result in results if result.result == "fails"]
     if failed:
         fail(f"{chosen.label} does not conform: {', '.join(failed)}", Exit.AUDIT_FAILED)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NoReturn
 
@@ -50,6 +51,14 @@ def io_reason(error: OSError) -> str:
     """Return the reason of the error, with the file name if it has one."""
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def table_of(head: Iterable[str], rows: Iterable[Iterable[str | Text]]) -> Table:
+    """Strings are shown as they are, without markup."""
+    table = Table(*head, box=None)
+    for row in rows:
+        table.add_row(*(Text(text) if isinstance(text, str) else text for text in row))
+    return table
 
 
 def show(table: Table) -> None:

@@ -10,9 +10,8 @@ from typing import Annotated, Final, NamedTuple
 import typer
 import yaml
 from rich.table import Table
-from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.measure import MasterOption
 from mqlab.cli.run import run_study
 from mqlab.events.folder import RunFolder
@@ -143,11 +142,11 @@ def _costs(folder: RunFolder) -> list[JsonObject]:
 
 
 def _table(costs: Sequence[JsonObject]) -> Table:
-    table = Table("setting", "against", "metric", "change", "95 % interval", box=None)
-    for row in costs:
-        low, high = row["low"], row["high"]
-        interval = "not known" if low is None else f"{low:+.1f} % to {high:+.1f} %"
-        cells = (row["point"], row["base"], formatting.metric(row["metric"]), f"{row['value']:+.1f} %", interval)
-        table.add_row(*map(Text, cells))
     say("The change of each metric against the base, from interleaved runs:")
-    return table
+    return table_of(("setting", "against", "metric", "change", "95 % interval"), map(_cells, costs))
+
+
+def _cells(row: JsonObject) -> tuple[str, ...]:
+    low, high = row["low"], row["high"]
+    interval = "not known" if low is None else f"{low:+.1f} % to {high:+.1f} %"
+    return (row["point"], row["base"], formatting.metric(row["metric"]), f"{row['value']:+.1f} %", interval)

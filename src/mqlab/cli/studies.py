@@ -3,10 +3,8 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import Study, StudyError, built_in_studies, load_study
 
 
@@ -19,12 +17,14 @@ def studies(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON
     if as_json:
         show_json({"studies": [_document(study) for study in loaded]})
         return
-    table = Table("study", "title", "scenarios", "published systems", "published values", "claims", box=None)
-    for study in loaded:
-        cells = (study.id, study.title, " ".join(study.scenarios), ", ".join(study.systems_published))
-        table.add_row(*map(Text, cells), str(len(study.published)), str(len(study.claims)))
-    show(table)
+    head = ("study", "title", "scenarios", "published systems", "published values", "claims")
+    show(table_of(head, map(_row, loaded)))
     say("Your own study is a file: mqlab init writes an example, mqlab plan FILE shows its runs.")
+
+
+def _row(study: Study) -> tuple[str, ...]:
+    counts = (str(len(study.published)), str(len(study.claims)))
+    return (study.id, study.title, " ".join(study.scenarios), ", ".join(study.systems_published), *counts)
 
 
 def _document(study: Study) -> dict[str, object]:

@@ -26,6 +26,7 @@ from mqlab.broker.core.effects import (
 )
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.queue_consumer import QueueConsumer
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.core.routing.subscriptions import ConsumerOptions
 from mqlab.broker.settings import Settings
@@ -47,6 +48,11 @@ def new_core(settings: Settings) -> Core:
     core = Core(settings)
     core.context.new_token = map("{:032x}".format, count(1)).__next__
     return core
+
+
+def held_messages(consumer: QueueConsumer) -> int:
+    """Those that it has not acknowledged."""
+    return sum(span.rows for _, span in consumer.unacknowledged)
 
 
 class Driven:
@@ -239,6 +245,10 @@ class Driven:
     @property
     def memory(self) -> int:
         return self.core.context.memory
+
+    @property
+    def next_wake_ms(self) -> int | None:
+        return self.core.wake_times[0][0] if self.core.wake_times else None
 
     def said(self, kind: type[RecordKind]) -> list[RecordKind]:
         """The records of one kind."""

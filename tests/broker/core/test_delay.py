@@ -10,12 +10,12 @@ def test_a_message_is_seen_when_it_is_due_and_not_before() -> None:
     driven = Driven()
     consumer, producer = driven.consumer("queue:q"), driven.producer("queue:q")
     driven.put(producer, single(b"1", deliver_at=NOW + 100), confirm=True)
-    assert (driven.got(consumer), driven.confirmed, driven.core.next_wake_ms) == ([], [(producer, 1)], NOW + 100)
+    assert (driven.got(consumer), driven.confirmed, driven.next_wake_ms) == ([], [(producer, 1)], NOW + 100)
     driven.tick(99)
     assert driven.got(consumer) == []
     driven.tick(1)
     assert driven.got(consumer) == [b"1"]
-    assert driven.core.next_wake_ms is None
+    assert driven.next_wake_ms is None
 
 
 def test_a_time_that_is_over_is_no_delay() -> None:
@@ -107,7 +107,7 @@ def test_the_delay_goes_on_after_a_restart() -> None:
     driven.sync()
     after = driven.restarted()
     consumer = after.consumer("queue:q")
-    assert (after.got(consumer), after.core.next_wake_ms) == ([b"2"], NOW + 50)
+    assert (after.got(consumer), after.next_wake_ms) == ([b"2"], NOW + 50)
     after.tick(50)
     assert after.got(consumer) == [b"2", b"1"]
 

@@ -21,11 +21,11 @@ def test_a_message_can_be_had_until_its_time_and_not_after() -> None:
 def test_it_leaves_by_itself() -> None:
     driven = Driven()
     driven.put(driven.producer("queue:q"), single(b"1", expiration=NOW + 100))
-    assert driven.core.next_wake_ms == NOW + 100
+    assert driven.next_wake_ms == NOW + 100
     driven.tick(100)
     queue = driven.queue("q")
     assert (queue.messages, queue.size, driven.memory, queue.counters.expired) == (0, 0, 0, 1)
-    assert driven.core.next_wake_ms is None
+    assert driven.next_wake_ms is None
 
 
 def test_nobody_needs_to_have_been_woken() -> None:
@@ -80,8 +80,8 @@ def test_one_wake_after_the_other_empties_a_batch() -> None:
     driven = Driven()
     driven.put(driven.producer("queue:q"), batch(*((b"%d" % n, {"expiration": NOW + n}) for n in (3, 1, 2, 5, 4))))
     left = []
-    while driven.core.next_wake_ms is not None:
-        driven.tick(driven.core.next_wake_ms - driven.core.context.now_ms)
+    while driven.next_wake_ms is not None:
+        driven.tick(driven.next_wake_ms - driven.core.context.now_ms)
         left.append(driven.left("q"))
     assert left == [[b"3", b"2", b"5", b"4"], [b"3", b"5", b"4"], [b"5", b"4"], [b"5"], []]
     assert driven.memory == 0
@@ -228,8 +228,8 @@ def test_very_many_expire_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
         driven.put(producer, single(b"good"))
     driven.tick(5)
     assert 101 - 16 - 2 <= driven.queue("q").messages + driven.queue("r").messages < 102
-    assert driven.core.next_wake_ms is not None
-    assert driven.core.next_wake_ms <= NOW + 5
+    assert driven.next_wake_ms is not None
+    assert driven.next_wake_ms <= NOW + 5
     consumer = driven.consumer("queue:q")
     driven.go_on()
     assert driven.got(consumer) == [b"good"]

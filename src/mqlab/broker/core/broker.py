@@ -287,10 +287,6 @@ class Core:
         """The wall clock was set back by `step_ms`: delays last as long as before."""
         set_back([*self.destinations.all_queues()], self.two_phase_commit.placed(), self.sessions, step_ms)
 
-    @property
-    def next_wake_ms(self) -> int | None:
-        return self.wake_times[0][0] if self.wake_times else None
-
     def on_durable(self, lsn: int, run_effects: Callable[[], None] = lambda: None) -> None:
         """Every record up to this number is durable. `run_effects` is called when there are confirmations to send."""
         self.records.on_durable(lsn, run_effects)

@@ -76,9 +76,7 @@ class FlowControl:
         return min(settings.producer_window, settings.policy_of(destination.full_name).queue_limit, memory, left)
 
     def first_credit(self, producer: CoreProducer) -> None:
-        """A full broker, or destination, grants none to a new producer either: clients that connect again and again
-        would fill it without end.
-        """
+        """A full broker or destination grants none: clients that connect again and again would fill it without end."""
         self._granted += producer.window
         producer.spent = producer.window
         self.renew(producer)

@@ -13,7 +13,7 @@ from mqlab.broker.store.files.lock import FolderInUseError, FolderLock
 from mqlab.broker.store.recovery.check import FileReport, StoreReport, check_store
 from mqlab.cli.broker.common.connection import AsJson
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
-from mqlab.cli.console import Exit, fail, say, show
+from mqlab.cli.console import Exit, fail, say, show, table_of
 
 _BAD: Final = ("damaged", "missing")
 
@@ -84,10 +84,8 @@ def _files(files: list[FileReport]) -> Table:
 
 
 def _queues(examination: StoreReport) -> Table:
-    table = Table("queue or subscription", "messages", "bytes", box=None)
-    for queue in examination.queues:
-        table.add_row(cell(queue.name), cell(queue.messages), cell(queue.bytes))
-    return table
+    rows = (map(cell, (queue.name, queue.messages, queue.bytes)) for queue in examination.queues)
+    return table_of(("queue or subscription", "messages", "bytes"), rows)
 
 
 def _document(examination: StoreReport) -> dict[str, object]:

@@ -4,11 +4,10 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, show_plain_json, show_result
-from mqlab.cli.console import Exit, fail, say, show
+from mqlab.cli.console import Exit, fail, say, show, table_of
 
 
 class TransactionAction(StrEnum):
@@ -44,7 +43,5 @@ async def _list(broker: BrokerAdmin, as_json: bool) -> None:
     if not response["prepared"]:
         say("No prepared transaction waits for a decision.")
         return
-    table = Table("transaction", "messages sent", "messages received", box=None)
-    for prepared in response["prepared"]:
-        table.add_row(cell(prepared["xid"]), cell(prepared["sent"]), cell(prepared["received"]))
-    show(table)
+    rows = ([cell(prepared[key]) for key in ("xid", "sent", "received")] for prepared in response["prepared"])
+    show(table_of(("transaction", "messages sent", "messages received"), rows))

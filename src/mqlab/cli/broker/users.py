@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from mqlab.broker.security.rights import RIGHTS, check_right
 from mqlab.broker.security.users import Users
 from mqlab.broker.settings import SettingError
 from mqlab.cli.broker.common.connection import AsJson
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
-from mqlab.cli.console import Exit, fail, say, show
+from mqlab.cli.console import Exit, fail, say, show, table_of
 
 users = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
 
@@ -53,10 +52,8 @@ def list_users(context: typer.Context, as_json: AsJson = False) -> None:
         each = [{"name": user.name, **{right: user.rights.of(right) for right in RIGHTS}} for user in known]
         show_plain_json({"users": each})
         return
-    table = Table("user", *RIGHTS, box=None)
-    for user in known:
-        table.add_row(cell(user.name), *(cell(" ".join(user.rights.of(right))) for right in RIGHTS))
-    show(table)
+    rows = ([cell(user.name), *(cell(" ".join(user.rights.of(right))) for right in RIGHTS)] for user in known)
+    show(table_of(("user", *RIGHTS), rows))
     if known.weak:
         say(plain(f"weak password hashes: {', '.join(known.weak)}; the command password replaces one"))
 

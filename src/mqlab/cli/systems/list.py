@@ -1,10 +1,8 @@
 """`mqlab systems`: list all systems."""
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, show, show_json
+from mqlab.cli.console import Exit, fail, show, show_json, table_of
 from mqlab.cli.systems.names import AsJson, load_default, not_ready
 from mqlab.json_values import JsonObject
 from mqlab.systems import SYSTEMS
@@ -20,12 +18,12 @@ def list_all(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         show_json({"systems": entries})
         return
-    table = Table("system", "what it is", "version", "drivers", "ready", box=None)
-    for entry in entries:
-        ready = f"no: {entry['missing']}" if entry["missing"] else "yes"
-        cells = (entry["name"], entry["title"], entry["version"], ", ".join(entry["drivers"]), ready)
-        table.add_row(*map(Text, cells))
-    show(table)
+    show(table_of(("system", "what it is", "version", "drivers", "ready"), map(_cells, entries)))
+
+
+def _cells(entry: JsonObject) -> tuple[str, ...]:
+    ready = f"no: {entry['missing']}" if entry["missing"] else "yes"
+    return (entry["name"], entry["title"], entry["version"], ", ".join(entry["drivers"]), ready)
 
 
 def _entry(name: str) -> JsonObject:

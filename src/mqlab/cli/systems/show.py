@@ -1,11 +1,12 @@
 """`mqlab systems show`: the features, durability and settings of a system."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich.table import Table
 from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, show, show_json
+from mqlab.cli.console import Exit, fail, show, show_json, table_of
 from mqlab.cli.systems.names import AsJson, SystemArgument, not_ready, parse_or_fail
 from mqlab.json_values import JsonObject
 from mqlab.runner.capability import unsupported_features
@@ -29,9 +30,9 @@ def show_one(name: SystemArgument, as_json: AsJson = False) -> None:
         value = description[key] if key != "ready" else description["missing"] or "yes"
         head.add_row(Text(key), Text("; ".join(value) if isinstance(value, list) else value))
     show(head)
-    show(_table(("feature", "has it"), {key: why or "yes" for key, why in description["features"].items()}))
-    show(_table(("durability", ""), description["durability"]))
-    show(_settings(description))
+    show(table_of(("feature", "has it"), ((key, why or "yes") for key, why in description["features"].items())))
+    show(table_of(("durability", ""), description["durability"].items()))
+    show(table_of(("setting", "value", "choices"), _settings(description)))
 
 
 def _describe(system: System) -> JsonObject:
@@ -48,16 +49,6 @@ def _describe(system: System) -> JsonObject:
     }  # fmt: skip
 
 
-def _settings(description: JsonObject) -> Table:
-    table = Table("setting", "value", "choices", box=None)
+def _settings(description: JsonObject) -> Iterator[tuple[str, str, str]]:
     for key, value in description["settings"].items():
-        allowed = ", ".join(description["choices"].get(key, ()))
-        table.add_row(Text(key), Text("" if value is None else str(value)), Text(allowed))
-    return table
-
-
-def _table(head: tuple[str, str], rows: dict[str, str]) -> Table:
-    table = Table(*head, box=None)
-    for key, value in rows.items():
-        table.add_row(Text(key), Text(value))
-    return table
+        yield key, "" if value is None else str(value), ", ".join(description["choices"].get(key, ()))

@@ -1,9 +1,6 @@
 """`mqlab systems status`: list the running systems."""
 
-from rich.table import Table
-from rich.text import Text
-
-from mqlab.cli.console import say, show, show_json
+from mqlab.cli.console import say, show, show_json, table_of
 from mqlab.cli.systems.names import AsJson
 from mqlab.cli.systems.started import running_systems
 
@@ -17,8 +14,6 @@ def show_status(as_json: AsJson = False) -> None:
     if not started:
         say("`mqlab systems start` runs no system")
         return
-    table = Table("pid", "system", "addresses", box=None)
-    for system in started:
-        addresses = ", ".join(f"{driver} {address}" for driver, address in system.addresses.items())
-        table.add_row(str(system.pid), Text(system.system), Text(addresses))
-    show(table)
+    addresses = [", ".join(map(" ".join, system.addresses.items())) for system in started]
+    rows = ((str(system.pid), system.system, text) for system, text in zip(started, addresses, strict=True))
+    show(table_of(("pid", "system", "addresses"), rows))

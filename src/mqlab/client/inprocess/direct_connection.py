@@ -84,7 +84,7 @@ class DirectConnection(FrameConnection):
         if self._unsent_frames or self._before_send:
             if self._immediate_left > 0:
                 self._immediate_left -= 1
-                self._write_frames()
+                self._flush()
             else:
                 self._defer()
 
@@ -113,12 +113,12 @@ class DirectConnection(FrameConnection):
 
     def _flush_now(self) -> None:
         self._immediate_left, self._flush_scheduled = _MAX_IMMEDIATE, False
-        self._write_frames()
+        self._flush()
 
-    def _write_frames(self) -> None:
+    def _flush(self) -> None:
         if self._before_send:
             self._run_before_send()
         if self._unsent_frames:
-            super()._write_frames()
+            super()._flush()
         elif self._endpoint is not None:
             self._endpoint.run_effects()

@@ -49,13 +49,10 @@ class FrameConnection(NativeClientConnection):
         for frame in read_frames(data):
             self.send_frame(*frame)
 
-    def _flush(self) -> None:
-        self._write_frames()
-
     def _write_large(self) -> None:
-        self._write_frames()
+        self._flush()
 
-    def _write_frames(self) -> None:
+    def _flush(self) -> None:
         if self._before_send:
             self._run_before_send()
         frames, self._unsent_frames = self._unsent_frames, []

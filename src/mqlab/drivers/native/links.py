@@ -25,9 +25,23 @@ def translated() -> Iterator[None]:
         raise DriverError(str(error)) from error
 
 
-class NativeSender(Sender):
-    def __init__(self, session: aio.Session, producer: aio.Producer, persistent: bool) -> None:
+class _NativeLink:
+    def __init__(self, session: aio.Session, link: aio.Producer | aio.Consumer) -> None:
         self._session = session
+        self._link = link
+
+    async def commit(self) -> None:
+        with translated():
+            await self._session.commit()
+
+    async def close(self) -> None:
+        with translated():
+            await self._link.close()
+
+
+class NativeSender(_NativeLink, Sender):
+    def __init__(self, session: aio.Session, producer: aio.Producer, persistent: bool) -> None:
+        super().__init__(session, producer)
         self._producer = producer
         self._persistent = persistent
 
@@ -41,18 +55,10 @@ class NativeSender(Sender):
         except MessagingError as error:
             raise DriverError(str(error)) from error
 
-    async def commit(self) -> None:
-        with translated():
-            await self._session.commit()
 
-    async def close(self) -> None:
-        with translated():
-            await self._producer.close()
-
-
-class NativeReceiver(Receiver):
+class NativeReceiver(_NativeLink, Receiver):
     def __init__(self, session: aio.Session, consumer: aio.Consumer) -> None:
-        self._session = session
+        super().__init__(session, consumer)
         self._consumer = consumer
         self._acknowledges = session.acknowledge_mode == "client"
 
@@ -64,14 +70,6 @@ class NativeReceiver(Receiver):
             return ReceivedBatch(delivery.bodies(), delivery.redelivered)
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
-
-    async def commit(self) -> None:
-        with translated():
-            await self._session.commit()
-
-    async def close(self) -> None:
-        with translated():
-            await self._consumer.close()
 
 
 def _with_properties(bodies: Matrix, properties: Properties) -> Payload:

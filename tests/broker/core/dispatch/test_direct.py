@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.commands import NOW, Driven
+from broker.core.commands import NOW, Driven, held_messages
 from broker.core.payloads import single
 from mqlab.broker.core.dispatch.direct import DecodedHeaders, SingleSends
 from mqlab.broker.core.durability.records import Put, Remove
@@ -125,7 +125,7 @@ def _after(steps: list[Action], selector: str, persistent: bool, handing: bool) 
             seen.append((queue.messages, queue.size, driven.memory, replace(queue.counters), driven.left("q")))
             seen.append((len(queue.hidden), producer.last_lsn, driven.said(Put), driven.said(Remove)))
             seen.append([seq for _, seq in driven.confirmed])
-            seen.append([(one.credit, one.waiting, one.held_messages) for one in consumers])
+            seen.append([(one.credit, one.waiting, held_messages(one)) for one in consumers])
         monitor = driven.queue("q").monitor
         assert monitor is not None
         return [*seen, [driven.got(one) for one in consumers], monitor.times, (monitor.last_put, monitor.last_get)]

@@ -8,7 +8,7 @@ import pytest
 import stomp
 import uvloop
 
-from mqlab.broker.server.trace.reader import read_trace
+from broker.server.trace.traced_clients import read_trace
 from mqlab.client import Int, aio, connect
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.columns import Value
@@ -184,11 +184,9 @@ def test_the_trace_sees_stomp_like_anything_else(traced: Process) -> None:
 async def _records(port: int) -> list[Row]:
     connection = await aio.connect(f"tcp:127.0.0.1:{port}")
     try:
-        table = await read_trace(connection)
+        return await read_trace(connection)
     finally:
         await connection.close()
-    records: list[Row] = table.to_pylist()
-    return records
 
 
 def test_a_broker_without_a_disk_refuses_persistent_messages(traced: Process) -> None:

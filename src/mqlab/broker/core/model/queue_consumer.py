@@ -45,10 +45,6 @@ class QueueConsumer:
     def ready(self) -> bool:
         return self.credit > 0 and not self.paused
 
-    @property
-    def held_messages(self) -> int:
-        return sum(span.rows for _, span in self.unacknowledged)
-
 
 class WaitingReceives(Protocol):
     """The receives by id that wait on a queue, and its correlation indexes (`dispatch.receive_by_id`)."""

@@ -5,7 +5,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from mqlab.broker.server.trace.records import SCHEMA, BadRecordsError, decoded
+from mqlab.broker.server.trace.records import BadRecordsError, decoded
 from mqlab.broker.server.trace.traced_links import TRACE_QUEUE
 from mqlab.client import aio
 from mqlab.json_values import JsonObject
@@ -58,12 +58,3 @@ class ActivityTraceReader:
 
     async def close(self) -> None:
         await self._session.close()
-
-
-async def read_trace(connection: aio.Connection) -> pa.Table:
-    """Consume all records up to now."""
-    reader = await ActivityTraceReader.open(connection)
-    tables = [table async for table in reader.tables()]
-    reader.done()
-    await reader.close()
-    return pa.concat_tables([SCHEMA.empty_table(), *tables])
