@@ -125,9 +125,9 @@ def level(values: list[float]) -> dict[str, float | int | None]:
     half = t975(len(values) - 1) * stdev(values) / sqrt(len(values)) if len(values) > 1 else None
     mean = fmean(values)
     return {
-        "value": round(mean, 1),
-        "low": None if half is None else round(mean - half, 1),
-        "high": None if half is None else round(mean + half, 1),
+        "value": round(mean, 4),
+        "low": None if half is None else round(mean - half, 4),
+        "high": None if half is None else round(mean + half, 4),
         "rounds": len(values),
     }
 

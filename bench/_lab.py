@@ -11,7 +11,7 @@ from typing import TypeVar
 import uvloop
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import COMPLETE
+from mqlab.events.schema import COMPLETE, MachineRow
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point, load_study
@@ -37,6 +37,8 @@ class Lab:
         self._agents = [self._do(AgentProcess.start(number)) for number in range(1, agents + 1)]
         self._systems: dict[str, tuple[System, Running]] = {}
         self._runs = 0
+        # Of the last run.
+        self.noise: MachineRow | None = None
 
     def __enter__(self) -> "Lab":
         return self
@@ -67,6 +69,7 @@ class Lab:
             agents=self._agents, watch=lambda *_: None, record=record,
         )  # fmt: skip
         outcome = self._do(run.play(running))
+        self.noise = run.noise
         if outcome.status != COMPLETE:
             raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
         is_request_reply = point.pattern == "request-reply"

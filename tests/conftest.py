@@ -1,5 +1,6 @@
 """For all tests: groups that run in one process, and no deadline for Hypothesis examples."""
 
+import os
 import signal
 
 import pytest
@@ -23,6 +24,9 @@ GROUPS = {
 # An example may take as long as the machine needs; the time limit of the test ends an endless one.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+# Other tests run beside each run: no test repeats one for that, unless it is about noise.
+os.environ["MQLAB_IGNORE_NOISE"] = "1"
 
 # A shell lets background processes ignore Ctrl-C, and every process of a test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -26,8 +26,8 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "attacks", "before_after", "bindings", "ceiling", "cpu_time", "group_commit", "load_tools", "peers", "preload",
-        "recording", "recovery", "selectors", "trace",
+        "attacks", "before_after", "bindings", "ceiling", "cpu_time", "group_commit", "load_tools", "noise", "peers",
+        "preload", "recording", "recovery", "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 
@@ -84,7 +84,7 @@ def test_a_ratio_compares_only_within_a_round(common: ModuleType) -> None:
 def test_a_level_is_the_mean_with_its_interval(common: ModuleType) -> None:
     half = t975(2) * 10 / sqrt(3)
     assert common.level([90.0, 100.0, 110.0]) == {
-        "value": 100.0, "low": round(100 - half, 1), "high": round(100 + half, 1), "rounds": 3,
+        "value": 100.0, "low": round(100 - half, 4), "high": round(100 + half, 4), "rounds": 3,
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from mqlab.events.schema import FAILED, INCOMPLETE, ROLLED_BACK, UNKNOWN
 from mqlab.study.exhibit import Exhibit, MetricView
 from pipeline.synthetic_runs import BEGIN, MEASURE, MIDDLE, SECOND, STOP, OneWayValues, Run, RunValues
+from table_rows import Row
 
 CASES: dict[str, Run] = {}
 INJECTED = (1, 10, 1_000)
@@ -105,6 +106,20 @@ for _repetition, _messages in enumerate((1_000, 1_100, 1_300)):
         0, _messages
     )
 case("repeated but void", scenario="repeated", repetition=3, counted_sent=1).send(0, 9_999).receive(0, 9_999)
+
+# Other work on the machine. So many messages in each repetition, and whether it was disturbed.
+_BUSY: Row = {"steal_seconds": 1.0, "foreign_seconds": 0.5, "foreign_name": "cc1", "disturbed": "by cc1"}
+for _scenario, _runs in {
+    "disturbed once": ((1, 1_000, {}), (2, 500, _BUSY), (2, 1_200, {}), (3, 1_100, {})),
+    "disturbed always": ((1, 400, _BUSY), (1, 500, _BUSY), (2, 700, _BUSY)),
+}.items():
+    for _order, (_repetition, _messages, _machine) in enumerate(_runs):
+        case(f"{_scenario} {_order}", scenario=_scenario, repetition=_repetition, machine=_machine).send(
+            0, _messages
+        ).receive(0, _messages)
+case("disturbed and void", scenario="disturbed once", repetition=4, counted_sent=1, machine=_BUSY).send(0, 9).receive(
+    0, 9
+)
 
 
 def _sampled(

@@ -22,6 +22,12 @@ END = BEGIN + 4 * SECOND
 MIDDLE = BEGIN + 2 * SECOND
 
 
+_UNDISTURBED: Row = {
+    "seconds": 2.0, "cores": 2, "steal_seconds": 0.0, "foreign_seconds": 0.0, "foreign_name": "",
+    "cpu_wait_seconds": 0.5, "memory_wait_seconds": 0.0, "disk_wait_seconds": None, "clock_hz": 2.5e9, "disturbed": "",
+}  # fmt: skip
+
+
 class RunValues(TypedDict, total=False):
     """The values of a run that a test chooses."""
 
@@ -32,6 +38,7 @@ class RunValues(TypedDict, total=False):
     repetition: int
     status: str
     reason: str
+    machine: Row | None
     counted_sent: int | None
     counted_received: int | None
     counted_round_trips: int | None
@@ -65,6 +72,8 @@ class Run:
     destinations: int = 1
     status: str = COMPLETE
     reason: str = ""
+    # Columns of its row in the table `machine`; None: the machine was not watched.
+    machine: Row | None = None
     # The agents' own counts; None: what the events say.
     counted_sent: int | None = None
     counted_received: int | None = None
@@ -170,6 +179,7 @@ class Run:
             "round_trips": self.round_trips,
             "operations": self.operations,
             "phases": [{"phase": name, "t_start": start, "t_end": end} for name, start, end in self.phases],
+            "machine": [] if self.machine is None else [_UNDISTURBED | self.machine],
             "clocks": [{"agent": agent, "offset": offset, "error": 0} for agent, offset in self.offsets.items()],
         }
 

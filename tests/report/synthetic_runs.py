@@ -49,6 +49,7 @@ META: JsonObject = {
         "clock": "tsc",
         "filesystem": "ext4",
     },
+    "noise": {"max_taken_share": 0.05, "load_average": [0.5, 0.4, 0.3], "clock_hz": 2.5e9},
     "packages": {"pyspark": "4.0.0", "pyarrow": "20.0.0"},
 }
 
@@ -79,6 +80,7 @@ class SyntheticRuns:
         runs: int = 3,
         point: str = "",
         client_cpu: bool | None = None,
+        quiet: bool = True,
     ) -> None:
         self.values[scenario, point, system, metric] = value
         self.rows["measures"].append(
@@ -95,6 +97,8 @@ class SyntheticRuns:
                 "bound_by": bound_by,
                 "attempted": runs,
                 "void": 0,
+                "disturbed": 0 if quiet else runs,
+                "quiet": quiet,
                 "client_cpu": client_cpu,
             }
         )
@@ -138,12 +142,17 @@ class SyntheticRuns:
         point: str = "",
         system: str = "embedded",
         rate: float | None = None,
+        disturbed: str = "",
         **classes: int | None,
     ) -> int:
         number = len(self.rows["audits"]) + 1
         place = {"run": number, "scenario": scenario, "point": point, "system": system, "repetition": repetition}
         counts = {**dict.fromkeys(CLASSES, 0), "sent": 1000, "expected": 1000, "delivered": 1000, **classes}
         self.rows["audits"].append({**place, **counts, "status": status, "reason": reason})
+        watched = {"steal": 0.02, "foreign": 0.3 if disturbed else 0.001, "foreign_name": "cc1" if disturbed else ""}
+        waits = {"cpu_wait": 0.5, "memory_wait": 0.0, "disk_wait": None, "clock_hz": 2.5e9}
+        marks = {"valid": status == "clean", "used": status == "clean" and not disturbed, "disturbed": disturbed}
+        self.rows["noise"].append({**place, **marks, **watched, **waits})
         if rate is not None:
             self.rows["run_measures"].append({**place, "metric": "rate.received", "value": rate, "unit": "messages/s"})
         return number

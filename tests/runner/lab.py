@@ -37,7 +37,7 @@ def ignore(_: Progress) -> None:
 def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
     watch: Watch = ignore, patience: float = PATIENCE, interrupt_in: str = "",
-    warm_up: bool = False,
+    warm_up: bool = False, watch_noise: bool = False,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
@@ -45,7 +45,7 @@ def conducted(
     """
     folder = RunFolder.create(parent, "test")
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
-    order = RunPlan(load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command")
+    order = RunPlan(load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise)
 
     async def conduct() -> None:
         def seen(progress: Progress) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.measure import MasterOption
-from mqlab.cli.run import run_study
+from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
@@ -54,6 +54,7 @@ def overhead(
     seconds: Annotated[float, typer.Option(min=0.2, help="The measure phase of each run.")] = 1.0,
     runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
     agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
+    ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -66,7 +67,7 @@ def overhead(
             file.write_text(_study_text(settings, _parameters(workload), rounds, seconds))
             study = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
-            order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command)
+            order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command, not ignore_noise)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
         run_folder = run_study(order, runs, master, quiet=True)

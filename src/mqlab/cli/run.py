@@ -27,6 +27,14 @@ from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import mask_text
 
+IgnoreNoise = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-noise", envvar="MQLAB_IGNORE_NOISE",
+        help="Do not watch other work on the machine, and repeat no run that it disturbs.",
+    ),
+]  # fmt: skip
+
 
 def run(
     studies: Annotated[
@@ -43,6 +51,7 @@ def run(
     only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
     runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
     agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
+    ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -55,7 +64,9 @@ def run(
             if not system:
                 _check_stand_ins(study)
             systems = _systems(system or default_systems(study))
-            orders.append(RunPlan(study, scale, study.points(scale, only or ()), systems, agents, command))
+            orders.append(
+                RunPlan(study, scale, study.points(scale, only or ()), systems, agents, command, not ignore_noise)
+            )
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
     documents = _run_all(orders, runs, master, quiet=as_json)

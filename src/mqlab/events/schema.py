@@ -50,6 +50,7 @@ OutcomeCode = Annotated[int, _Storage(pa.dictionary(pa.int8(), pa.string()))]
 Int64OrNone = Annotated[int | None, _Storage(pa.int64(), nullable=True)]
 BytesOrNone = Annotated[int | None, _Storage(pa.int64(), "bytes", nullable=True)]
 SecondsOrNone = Annotated[float | None, _Storage(pa.float64(), "s", nullable=True)]
+FrequencyOrNone = Annotated[float | None, _Storage(pa.float64(), "Hz", nullable=True)]
 
 
 class EventRow:
@@ -201,6 +202,23 @@ class ClockRow(EventRow):
     error: Annotated[Time, "the true offset is at most this far from `offset`"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class MachineRow(EventRow):
+    """The work of the machine in a run, from the start of its load to the end of its sends."""
+
+    table = "machine"
+    seconds: Annotated[Seconds, "how long that was"]
+    cores: Annotated[Int32, "number of processors"]
+    steal_seconds: Annotated[Seconds, "processor time that the host gave to other virtual machines"]
+    foreign_seconds: Annotated[SecondsOrNone, "CPU time of processes that are not the lab's; null if not known"] = None
+    foreign_name: Annotated[Text, "the one that used most of it"] = ""
+    cpu_wait_seconds: Annotated[SecondsOrNone, "time in which some process waited for a processor"] = None
+    memory_wait_seconds: Annotated[SecondsOrNone, "time in which some process waited for memory"] = None
+    disk_wait_seconds: Annotated[SecondsOrNone, "time in which some process waited for the disk"] = None
+    clock_hz: Annotated[FrequencyOrNone, "mean clock frequency of the processors at the end"] = None
+    disturbed: Annotated[Text, "why the run is not used: other work took a share of the processors; empty if not"] = ""
+
+
 class EventColumn(NamedTuple):
     """One column of an event table."""
 
@@ -218,7 +236,7 @@ _COMMON: Final = {
 ROWS: Final[dict[str, type[EventRow]]] = {
     row.table: row
     for row in (
-        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, ClockRow,
+        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, ClockRow, MachineRow,
     )
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ from mqlab.pipeline.measure_tables import EventSources
 NANOSECONDS: Final = 1_000_000_000
 
 # Tables of a few rows for each run or second; each run has a file of its own.
-_SMALL: Final = ("runs", "roles", "samples", "phases", "clocks")
+_SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine")
 
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
@@ -43,6 +43,7 @@ class EventTables:
     samples: DataFrame
     phases: DataFrame
     clocks: DataFrame
+    machine: DataFrame
 
 
 def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
@@ -58,6 +59,7 @@ def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
         samples=_read(spark, sources, "samples"),
         phases=_read(spark, sources, "phases"),
         clocks=clocks,
+        machine=_read(spark, sources, "machine"),
     )
 
 

@@ -17,11 +17,12 @@ from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message, valid_runs
+from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.impacts import impacts
 from mqlab.pipeline.tables.latency import confirmations, durations, latencies, round_trips
+from mqlab.pipeline.tables.noise import noise, used_runs
 from mqlab.pipeline.tables.operations import operation_counts, operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
@@ -33,7 +34,7 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 21
+_STEPS: Final = 22
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
 _DeclareTable = Callable[[], DataFrame]
 # Two threads for each core: planning a table uses one core.
@@ -52,20 +53,22 @@ def measure(
     sources = examine_events(folder)
     events = read_events(spark, sources)
     counts = _count_events(steps, events)
-    valid = valid_runs(steps.collect("audits", lambda: audits(events.runs, events.roles, events.clocks, counts)))
+    audited = steps.collect("audits", lambda: audits(events.runs, events.roles, events.clocks, counts))
+    of_runs = steps.collect("noise", lambda: noise(audited, events.machine))
+    used = used_runs(of_runs)
     by_run, by_slot, *_ = steps.collect_all(
         {
-            "run_measures": lambda: run_measures(_run_metrics(steps, counts), valid),
-            "paces": lambda: paces(counts.activity, events.phases, counts.windows, valid),
-            "depths": lambda: depths(steps.table("broker samples"), valid),
-            "latencies": lambda: latencies(counts.delivery_classes, valid),
-            "responses": lambda: latencies(counts.round_trips, valid),
-            "operations": lambda: operations(steps.table("operation counts"), valid),
+            "run_measures": lambda: run_measures(_run_metrics(steps, counts), used),
+            "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
+            "depths": lambda: depths(steps.table("broker samples"), used),
+            "latencies": lambda: latencies(counts.delivery_classes, used),
+            "responses": lambda: latencies(counts.round_trips, used),
+            "operations": lambda: operations(steps.table("operation counts"), used),
         }
     )
     by_point, *_ = steps.collect_all(
         {
-            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, folder), valid),
+            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, folder), of_runs),
             "impacts": lambda: impacts(by_run, counts.points),
             "series": lambda: series(by_slot, steps.table("broker samples")),
         }

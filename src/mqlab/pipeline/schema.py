@@ -69,8 +69,24 @@ class AuditRow(RunColumns):
 
 
 @dataclass(frozen=True)
+class NoiseRow(RunColumns):
+    """Other work of the machine in a run. None where the lab did not watch it."""
+
+    valid: bool  # whether its audit is clean
+    disturbed: str  # why the run is disturbed; "" if it is not
+    used: bool  # whether it counts for figures
+    steal: float | None  # share of the processors that the host gave to other virtual machines
+    foreign: float | None  # share of the processors that processes took which are not the lab's
+    foreign_name: str  # the one that took most
+    cpu_wait: float | None  # share of the time in which a process waited for a processor
+    memory_wait: float | None  # for memory
+    disk_wait: float | None  # for the disk
+    clock_hz: float | None
+
+
+@dataclass(frozen=True)
 class RunMeasureRow(RunColumns):
-    """A metric of a valid run."""
+    """A metric of a used run: valid and, where the point has such runs, undisturbed."""
 
     metric: str
     value: float
@@ -79,7 +95,7 @@ class RunMeasureRow(RunColumns):
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """A metric of a point on a system: the mean over its valid runs."""
+    """A metric of a point on a system: the mean over its used runs."""
 
     study: str
     scenario: str
@@ -93,6 +109,8 @@ class MeasureRow:
     bound_by: str | None  # what was at its limit in most of the runs: network, disk, client or broker
     attempted: Int32  # runs
     void: Int32  # runs that are not clean
+    disturbed: Int32 | None  # clean runs in which other work took a share of the processors
+    quiet: bool | None  # whether no used run is disturbed
     client_cpu: bool | None  # whether an agent used more CPU than the point allows
 
     @property
@@ -102,7 +120,7 @@ class MeasureRow:
 
 @dataclass(frozen=True)
 class SeriesRow(RunColumns):
-    """Messages in a second of a valid run."""
+    """Messages in a second of a used run."""
 
     second: Int32  # since the start of the load
     sent: float | None
@@ -113,7 +131,7 @@ class SeriesRow(RunColumns):
 
 @dataclass(frozen=True)
 class PaceRow(RunColumns):
-    """Messages a second, within a fifth of a second of a valid run."""
+    """Messages a second, within a fifth of a second of a used run."""
 
     seconds: float  # from the start of the load to the beginning of the fifth
     sent: float
@@ -123,7 +141,7 @@ class PaceRow(RunColumns):
 
 @dataclass(frozen=True)
 class DepthRow(RunColumns):
-    """One sample of a broker in a valid run."""
+    """One sample of a broker in a used run."""
 
     source: str  # the broker
     seconds: float  # since the start of the load
@@ -135,7 +153,7 @@ class DepthRow(RunColumns):
 
 @dataclass(frozen=True)
 class LatencyRow(PointColumns):
-    """A bucket of the histogram of latencies (or response times) over the valid runs of a point."""
+    """A bucket of the histogram of latencies (or response times) over the used runs of a point."""
 
     latency: float  # the bucket's upper edge
     count: int
@@ -143,7 +161,7 @@ class LatencyRow(PointColumns):
 
 @dataclass(frozen=True)
 class OperationSummaryRow(PointColumns):
-    """The operations of the applications of one kind, as the system traced them, over the valid runs of a point."""
+    """The operations of the applications of one kind, as the system traced them, over the used runs of a point."""
 
     application: str
     operation: str
@@ -230,6 +248,7 @@ class MeasureTable:
 _POINT: Final = ("scenario", "point", "system")
 TABLES: Final = {
     "audits": MeasureTable(AuditRow, ("run",)),
+    "noise": MeasureTable(NoiseRow, ("run",)),
     "run_measures": MeasureTable(RunMeasureRow, ("run", "metric")),
     "measures": MeasureTable(MeasureRow, ("study", *_POINT, "metric")),
     "series": MeasureTable(SeriesRow, ("run", "second")),

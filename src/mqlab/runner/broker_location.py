@@ -10,6 +10,7 @@ from typing import Final
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, check_answer
 from mqlab.study import Point
 from mqlab.systems import Running, System, SystemFailedError
+from mqlab.wire.address import Address, BadAddressError
 
 # The brokers by their `source` in the samples, and their names. Producers and requesters use the first one, consumers
 # and responders the second, if there are two.
@@ -40,9 +41,21 @@ class BrokerLocation:
         return self.brokers.get(SECOND, self.first)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the lab knows every process of the brokers on this machine."""
+        return all(broker.pid is not None or not _is_local(broker.address) for broker in self.brokers.values())
+
+    @property
     def remote(self) -> str:
         """The name of the second broker; "" if there is only one."""
         return _NAMES[SECOND] if SECOND in self.brokers else ""
+
+
+def _is_local(address: str) -> bool:
+    try:
+        return Address.parse(address).is_local
+    except BadAddressError:
+        return True
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from mqlab.runner.checks.calibration import calibrate, combinations, why_uncalib
 from mqlab.runner.checks.sync_check import check_syncs
 from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.machine import describe_machine, package_versions
+from mqlab.runner.noise import MAX_TAKEN_SHARE, machine_state
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, resolve_files
@@ -29,6 +30,10 @@ from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
 _ALIVE_SECONDS = 10.0
 # How often a run is played again with a measure phase twice as long, if nothing was counted in it.
 _MOST_EXTENSIONS = 4
+# How often a disturbed run is repeated; and all such repeats as a share of the runs, so that a machine that is never
+# quiet does not double the time.
+_MOST_REPEATS = 2
+_REPEATED_SHARE = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class RunPlan:
     systems: Sequence[System]
     agents: int = 2
     command: str = ""
+    # False: the noise of the machine is neither recorded nor a reason to repeat a run.
+    watch_noise: bool = True
 
     def __post_init__(self) -> None:
         for point in self.points:
@@ -94,7 +101,7 @@ class Conductor:
         self._systems = RunningSystems(self._data)
         self._warmup = Warmup(self._data)
         self._capabilities = Capabilities(plan.systems, plan.points)
-        self._runs = self._completed = 0
+        self._runs = self._completed = self._repeats = 0
         # The least number of runs that each system still has to do; and all expected runs, done or not.
         self._remaining = {
             system.label: sum(point.repeat.least for point in self._capabilities.points_of(system))
@@ -148,6 +155,7 @@ class Conductor:
             "absences": self._capabilities.absences(),
             "extended": [],
             "machine": describe_machine(self._data),
+            "noise": {"max_taken_share": MAX_TAKEN_SHARE, **machine_state()} if plan.watch_noise else None,
             "packages": package_versions(),
         }
         self._folder.write_meta(self._meta)
@@ -196,12 +204,22 @@ class Conductor:
         return base.with_settings(resolve_files(self._plan.study, base, point.settings, self._folder.files))
 
     async def _run(self, point: Point, base: System, repetition: int) -> RunOutcome:
+        """Play a run; repeat it at once if other work on the machine disturbed it. The disturbed one stays recorded."""
+        self._capabilities.record_run(base, point)
+        self._remaining[base.label] -= repetition <= point.repeat.least
+        outcome = await self._play_until_counted(point, base, repetition)
+        for _ in range(_MOST_REPEATS):
+            if not outcome.disturbed or self._repeats >= _REPEATED_SHARE * self._expected:
+                break
+            self._repeats += 1
+            outcome = await self._play_until_counted(point, base, repetition)
+        return outcome
+
+    async def _play_until_counted(self, point: Point, base: System, repetition: int) -> RunOutcome:
         """Play a run; play it again with a longer measure phase while nothing was counted in that phase.
 
         A short phase stays empty if a busy machine, or a slow system, stood still for all of it: it shows no rate.
         """
-        self._capabilities.record_run(base, point)
-        self._remaining[base.label] -= repetition <= point.repeat.least
         outcome = await self._play(point, base, repetition)
         for extension in range(1, _MOST_EXTENSIONS + 1):
             if outcome.status != COMPLETE or outcome.rate(point) or point.messages is not None:
@@ -221,7 +239,7 @@ class Conductor:
         run = RunExecution(
             number=self._runs, study=self._plan.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._report(point, phase, seconds),
-            data=self._data, extension=extension,
+            data=self._data, extension=extension, watch_noise=self._plan.watch_noise,
         )  # fmt: skip
         try:
             running = await self._systems.get(system) if point.topology == "client" else None
@@ -267,7 +285,8 @@ class Conductor:
                 self._agents[index] = await AgentProcess.start(agent.number)
 
     def _report(self, point: Point, phase: str, seconds: float) -> None:
-        self._watch(Progress(max(0, self._runs - 1), self._expected, point.label, phase, seconds))
+        done = max(0, self._runs - 1 - self._repeats)
+        self._watch(Progress(done, self._expected, point.label, phase, seconds))
 
 
 def _setting_error(system: System, point: Point) -> SystemSettingError | None:

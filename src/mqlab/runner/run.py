@@ -17,6 +17,7 @@ from mqlab.runner.agents.assignment import Assignment, assign_roles
 from mqlab.runner.agents.group import AgentGroup, sent_by_destination
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
 from mqlab.runner.broker_location import BrokerLocation, locate_brokers
+from mqlab.runner.noise import MachineWatch
 from mqlab.runner.sampler import Sampler
 from mqlab.runner.standing_queues import StandingQueues
 from mqlab.runner.timeline import Timeline
@@ -28,7 +29,10 @@ Row = TypeVar("Row", bound=schema.EventRow)
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """`counted_*` are the agents' own counts over the measure phase, which took `seconds`."""
+    """`counted_*` are the agents' own counts over the measure phase, which took `seconds`.
+
+    `disturbed`: why a complete run is not used; "" if it is.
+    """
 
     status: str
     reason: str = ""
@@ -36,6 +40,7 @@ class RunOutcome:
     counted_received: int = 0
     counted_round_trips: int = 0
     seconds: float = 0.0
+    disturbed: str = ""
 
     def rate(self, point: Point) -> float:
         """The rate that the repetition rule of the point looks at."""
@@ -93,6 +98,10 @@ class RunExecution:
     data: Path | None = None
     # How often the run was played before, and discarded.
     extension: int = 0
+    # False: the noise of the machine is not recorded.
+    watch_noise: bool = True
+    # The work of the machine; None before the end of the sends, or if the lab does not watch it.
+    noise: schema.MachineRow | None = None
     _phases: list[schema.PhaseRow] = field(default_factory=list)
     _samples: list[schema.SampleRow] = field(default_factory=list)
     _timeline: Timeline | None = None
@@ -170,8 +179,11 @@ class RunExecution:
         point = self.point
         queues = StandingQueues(self.number, point, self.system.driver, location, self._tag(location))
         await self._preload(group, queues, sampler, assignments)
+        machine = MachineWatch() if self.watch_noise else None
         timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9))
         sent = sent_by_destination(await self._start(group, timeline, sampler))
+        if machine is not None:
+            self.noise = machine.end(system_known=location.is_known)
         if point.messages is None:
             self.watch(schema.DRAIN, point.phases.drain)
         await group.drain(sent, point.phases.drain)
@@ -185,7 +197,9 @@ class RunExecution:
             name: sum(answer[name] for answer in finished)
             for name in ("counted_sent", "counted_received", "counted_round_trips")
         }
-        return RunOutcome(schema.COMPLETE, **counted, seconds=(self._measure_end - timeline.measure) / 1e9)
+        seconds = (self._measure_end - timeline.measure) / 1e9
+        disturbed = self.noise.disturbed if self.noise else ""
+        return RunOutcome(schema.COMPLETE, **counted, seconds=seconds, disturbed=disturbed)
 
     async def _preload(
         self, group: AgentGroup, queues: StandingQueues, sampler: Sampler, assignments: list[Assignment]
@@ -241,6 +255,7 @@ class RunExecution:
             self._add_phase(schema.DRAIN, measure_end, max(measure_end, drain_end))
         records.write(schema.PhaseRow, self._phases)
         records.write(schema.SampleRow, self._samples)
+        records.write(schema.MachineRow, [self.noise] if self.noise else [])
         records.write(schema.RunRow, [schema.RunRow(
             study=self.study, scenario=self.point.scenario, point=self.point.name, system=self.system.label,
             repetition=self.repetition, parameters=self.point.to_json(), status=outcome.status,

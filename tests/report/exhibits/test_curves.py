@@ -85,8 +85,9 @@ def series(made: SyntheticRuns, write: Write, caught: Caught) -> tuple[list[Step
     return lines, bands
 
 
-def test_every_valid_run_is_two_lines(made: SyntheticRuns, write: Write, caught: Caught) -> None:
-    made.rows["audits"][1].update(status="void", reason="counts disagree")
+def test_every_used_run_is_two_lines(made: SyntheticRuns, write: Write, caught: Caught) -> None:
+    """The pipeline gives no series of the others."""
+    made.rows["series"] = [row for row in made.rows["series"] if row["run"] != 2]
     lines, _ = series(made, write, caught)
     assert [(line.run, line.side) for line in lines] == [(r, s) for r in ("1", "3") for s in ("received", "sent")]
     assert [second for second, _ in lines[0].seconds] == [0, 1, 2, 3, 4]

@@ -5,9 +5,9 @@ Values are arrays in the order of the runs, since the last digit of a floating-p
 A ratio is one of geometric means, and its interval is computed on the logarithms: the ratio of A to B is exactly one
 over that of B to A, and no interval reaches below zero.
 
-Where the runs of the two were interleaved and both have the same repetitions, each repetition gives one ratio, which
-cancels what the machine did at that time: the interval is Student's t of the logarithms of these ratios (`paired`).
-Otherwise it is Welch's interval, with the degrees of freedom rounded down, which makes it a little wider.
+Where the runs of the two were interleaved, each repetition that both have gives one ratio, which cancels what the
+machine did at that time: the interval is Student's t of the logarithms of these ratios (`paired`). With fewer than two
+of them it is Welch's interval, with the degrees of freedom rounded down, which makes it a little wider.
 """
 
 from typing import Final
@@ -64,21 +64,32 @@ def add_ratio(pairs: DataFrame, interleaved: Column) -> DataFrame:
 
     `low` and `high` are null where one side has a single run, unless they are paired. `runs` is the lower number.
     """
-    same = fn.transform("first", lambda run: run["repetition"]) == fn.transform("second", lambda run: run["repetition"])
+    same = _repetitions("first") == _repetitions("second")
     half = fn.when(fn.col("paired"), half_width(fn.col("differences"))).otherwise(_welch())
     return (
-        pairs.withColumn("paired", interleaved & same)
-        .withColumn("logs_first", fn.transform("first", lambda run: fn.log(run["value"])))
-        .withColumn("logs_second", fn.transform("second", lambda run: fn.log(run["value"])))
+        pairs.withColumn("common", fn.array_intersect(_repetitions("first"), _repetitions("second")))
+        .withColumn("paired", interleaved & ((fn.size("common") > 1) | same))
+        .withColumn("logs_first", _logs("first"))
+        .withColumn("logs_second", _logs("second"))
         .withColumn("differences", fn.zip_with("logs_first", "logs_second", lambda first, second: first - second))
         .withColumn("log_ratio", mean(fn.col("logs_first")) - mean(fn.col("logs_second")))
         .withColumn("half", half)
         .withColumn("ratio", fn.exp("log_ratio"))
         .withColumn("low", fn.exp(fn.col("log_ratio") - fn.col("half")))
         .withColumn("high", fn.exp(fn.col("log_ratio") + fn.col("half")))
-        .withColumn("runs", fn.least(fn.size("first"), fn.size("second")))
+        .withColumn("runs", fn.least(fn.size("logs_first"), fn.size("logs_second")))
         .select(*pairs.columns, *RATIO)
     )
+
+
+def _repetitions(side: str) -> Column:
+    return fn.transform(side, lambda run: run["repetition"])
+
+
+def _logs(side: str) -> Column:
+    """The logarithms of the values; of pairs, those of the common repetitions."""
+    chosen = fn.filter(side, lambda run: ~fn.col("paired") | fn.array_contains("common", run["repetition"]))
+    return fn.transform(chosen, lambda run: fn.log(run["value"]))
 
 
 def wider_half_width(value: Column, low: Column, high: Column) -> Column:

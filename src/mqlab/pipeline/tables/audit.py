@@ -55,10 +55,6 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCo
     )
 
 
-def valid_runs(audits: DataFrame) -> DataFrame:
-    return audits.where(fn.col("status") == schema.CLEAN).select(*schema.columns(schema.RunColumns))
-
-
 def copies_per_message(audits: DataFrame) -> DataFrame:
     """(run, metric, value): the number of deliveries of each message."""
     sent = audits.where(fn.col("sent") > 0)

@@ -56,9 +56,9 @@ def onset(broker_samples: DataFrame) -> DataFrame:
     return to_metric_rows(first, {"onset": fn.col("nanoseconds") / NANOSECONDS})
 
 
-def depths(broker_samples: DataFrame, valid: DataFrame) -> DataFrame:
+def depths(broker_samples: DataFrame, used: DataFrame) -> DataFrame:
     return (
-        broker_samples.join(fn.broadcast(valid), "run")
+        broker_samples.join(fn.broadcast(used), "run")
         .withColumn("seconds", fn.col("nanoseconds") / NANOSECONDS)
         .select(*columns(DepthRow))
     )

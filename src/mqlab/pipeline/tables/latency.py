@@ -85,14 +85,14 @@ def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations
     )
 
 
-def latencies(counts: DataFrame, valid: DataFrame) -> DataFrame:
+def latencies(counts: DataFrame, used: DataFrame) -> DataFrame:
     """The histogram of a point on a system over its valid runs, from `delivery_classes` or `round_trips`.
 
     `latency` is the upper edge of the bucket in seconds.
     """
     return (
         counts.where(fn.col("bucket").isNotNull())
-        .join(fn.broadcast(valid), "run")
+        .join(fn.broadcast(used), "run")
         .groupBy("scenario", "point", "system", "bucket")
         .agg(fn.sum("messages").alias("count"))
         .withColumn("latency", upper_edge(fn.col("bucket")) / NANOSECONDS)

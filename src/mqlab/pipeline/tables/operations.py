@@ -42,13 +42,13 @@ def operation_counts(operations: DataFrame) -> DataFrame:
     )
 
 
-def operations(counts: DataFrame, valid: DataFrame) -> DataFrame:
+def operations(counts: DataFrame, used: DataFrame) -> DataFrame:
     """Summarize operations over the valid runs of a point on a system.
 
     Their times are of the system's own clock, which the phases cannot be compared with: the length of a run is the
     time from its first traced operation to its last, and `rate` is over all runs together.
     """
-    of_runs = counts.join(fn.broadcast(valid), "run")
+    of_runs = counts.join(fn.broadcast(used), "run")
     key = (*_POINT, *_OPERATION)
     lengths = (
         of_runs.groupBy("run", *_POINT)

@@ -51,7 +51,7 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
     )
 
 
-def paces(activity: DataFrame, phases: DataFrame, windows: DataFrame, valid: DataFrame) -> DataFrame:
+def paces(activity: DataFrame, phases: DataFrame, windows: DataFrame, used: DataFrame) -> DataFrame:
     """Messages a second in each slot of a valid run, up to its last message.
 
     A slot without messages has zeros. `phase` is the phase in the middle of the slot; after the last phase, the last.
@@ -65,7 +65,7 @@ def paces(activity: DataFrame, phases: DataFrame, windows: DataFrame, valid: Dat
     middle = fn.col("load_start") + fn.col("slot").cast("long") * SLOT + SLOT // 2
     return (
         _slots(counts, windows)
-        .join(fn.broadcast(valid), "run")
+        .join(fn.broadcast(used), "run")
         .join(fn.broadcast(counts), ["run", "slot"], "left")
         .join(fn.broadcast(phase_starts), "run")
         .where(fn.col("t_start") <= middle)

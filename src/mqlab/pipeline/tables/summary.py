@@ -1,33 +1,34 @@
-"""The metrics of each valid run, and their means over the runs of a point with 95 % intervals."""
+"""The metrics of each used run, and their means over the runs of a point with 95 % intervals."""
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import half_width, mean
 from mqlab.pipeline.schema import MeasureRow, PointColumns, RunMeasureRow, columns
+from mqlab.pipeline.tables.noise import used_runs
 from mqlab.study.metric import METRICS
 
 _POINT: Final = columns(PointColumns)
 
 
-def run_measures(values: DataFrame, valid: DataFrame) -> DataFrame:
-    """The metrics of the valid runs, from (run, metric, value)."""
+def run_measures(values: DataFrame, used: DataFrame) -> DataFrame:
+    """The metrics of the used runs, from (run, metric, value)."""
     units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
     return (
-        values.join(fn.broadcast(valid), "run")
+        values.join(fn.broadcast(used), "run")
         .withColumn("unit", units[fn.col("metric")])
         .select(*columns(RunMeasureRow))
     )
 
 
-def measures(run_measures: DataFrame, runs: DataFrame, bottlenecks: DataFrame, valid: DataFrame) -> DataFrame:
+def measures(run_measures: DataFrame, runs: DataFrame, bottlenecks: DataFrame, noise: DataFrame) -> DataFrame:
     """One row for each point, system and metric."""
     return (
         _means(run_measures)
-        .join(fn.broadcast(_attempts(runs, valid)), list(_POINT))
-        .join(fn.broadcast(_bottleneck(bottlenecks, valid)), list(_POINT), "left")
+        .join(fn.broadcast(_attempts(runs, noise)), list(_POINT))
+        .join(fn.broadcast(_bottleneck(bottlenecks, used_runs(noise))), list(_POINT), "left")
         .select(*columns(MeasureRow))
     )
 
@@ -44,25 +45,31 @@ def _means(run_measures: DataFrame) -> DataFrame:
     )
 
 
-def _attempts(runs: DataFrame, valid: DataFrame) -> DataFrame:
-    is_valid = valid.select("run", fn.lit(1).alias("valid"))
+def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
+    def count(condition: Column) -> Column:
+        return fn.count(fn.when(condition, 1)).cast("int")
+
+    is_disturbed = fn.col("disturbed") != ""
     return (
-        runs.select("run", "study", *_POINT)
-        .join(fn.broadcast(is_valid), "run", "left")
+        runs.select("run", "study")
+        .join(fn.broadcast(noise), "run")
         .groupBy("study", *_POINT)
-        .agg(fn.count(fn.lit(1)).cast("int").alias("attempted"), fn.count("valid").cast("int").alias("valid"))
-        .withColumn("void", fn.col("attempted") - fn.col("valid"))
-        .select("study", *_POINT, "attempted", "void")
+        .agg(
+            fn.count(fn.lit(1)).cast("int").alias("attempted"),
+            count(~fn.col("valid")).alias("void"),
+            count(fn.col("valid") & is_disturbed).alias("disturbed"),
+            (count(fn.col("used") & is_disturbed) == 0).alias("quiet"),
+        )
     )
 
 
-def _bottleneck(bottlenecks: DataFrame, valid: DataFrame) -> DataFrame:
-    """The bottleneck of more than half of the valid runs of a point; and whether an agent used too much CPU in any."""
+def _bottleneck(bottlenecks: DataFrame, used: DataFrame) -> DataFrame:
+    """The bottleneck of more than half of the used runs of a point; and whether an agent used too much CPU in any."""
     resources = ("network", "disk", "client", "broker")
     votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in resources}
     most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in resources))
     return (
-        valid.join(fn.broadcast(bottlenecks), "run", "left")
+        used.join(fn.broadcast(bottlenecks), "run", "left")
         .groupBy(*_POINT)
         .agg(most.alias("bound_by"), fn.max("client_cpu").alias("client_cpu"))
     )

@@ -126,7 +126,9 @@ class MeasuredValues(ClaimValues):
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:
         measure = self._measure(system, self.point(reference), reference.metric)
         # No metric is negative. One run has no spread, and a rate limited by the agents is a lower bound: both leave
-        # the interval open.
+        # the interval open. Disturbed runs say nothing.
+        if measure.quiet is False:
+            return Interval(measure.value, 0.0, math.inf)
         low = 0.0 if measure.ci95 is None else max(0.0, measure.value - measure.ci95)
         unbounded = measure.ci95 is None or (measure.lower_bound and not within)
         high = math.inf if measure.ci95 is None or unbounded else measure.value + measure.ci95
@@ -139,7 +141,7 @@ class MeasuredValues(ClaimValues):
             why = "it is a base itself" if point.base is None else self.results.absence(system, point)
             raise MissingValueError(f"no impact on {reference.metric} of {point.label}: {why}")
         base = next((p for p in self.results.points_of(point.scenario) if p.name == impact.base), point)
-        if impact.low is None or impact.high is None:
+        if impact.low is None or impact.high is None or not self._are_quiet(system, (point, base), reference.metric):
             return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
         low = _LEAST_CHANGE if self._is_lower_bound(system, base, reference.metric) else impact.low
         high = math.inf if self._is_lower_bound(system, point, reference.metric) else impact.high
@@ -148,9 +150,15 @@ class MeasuredValues(ClaimValues):
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
         measure = self._measure(system, point, metric)
         place = f"{point.scenario} {point.name}".strip()
+        if measure.quiet is False:
+            return f"other work on the machine disturbed every run of {place}"
         if measure.ci95 is None:
             return f"{place} has one valid run and so no interval"
         return f"{place} was bound by the agents and is a lower bound" if measure.lower_bound else ""
+
+    def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
+        measures = [self.results.measure(system, point, metric) for point in points]
+        return not any(measure is not None and measure.quiet is False for measure in measures)
 
     def _is_lower_bound(self, system: str, point: Point, metric: str) -> bool:
         measure = self.results.measure(system, point, metric)

@@ -9,7 +9,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.report.render.formatting import listed, plain, slug
+from mqlab.report.render.formatting import DISTURBED, FLAG, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.language.reference import Reference
 
@@ -87,6 +87,7 @@ class RunResults:
     measures = _table("measures", schema.MeasureRow)
     run_measures = _table("run_measures", schema.RunMeasureRow)
     audits = _table("audits", schema.AuditRow, "run")
+    noise = _table("noise", schema.NoiseRow, "run")
     series = _table("series", schema.SeriesRow, "run", "second")
     latencies = _table("latencies", schema.LatencyRow, "latency")
     responses = _table("responses", schema.LatencyRow, "latency")
@@ -96,10 +97,6 @@ class RunResults:
     comparisons = _table("comparisons", schema.ComparisonRow)
     peaks = _table("peaks", schema.PeakRow)
     operations = _table("operations", schema.OperationSummaryRow)
-
-    @cached_property
-    def valid_runs(self) -> frozenset[int]:
-        return frozenset(audit.run for audit in self.audits if audit.status == schema.CLEAN)
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
@@ -159,8 +156,8 @@ class RunResults:
         }
 
     @cached_property
-    def _busy_points(self) -> frozenset[PointKey]:
-        return frozenset((m.system, m.scenario, m.point) for m in self.measures if m.client_cpu)
+    def _flags_by_point(self) -> dict[PointKey, str]:
+        return {(m.system, m.scenario, m.point): flags_of(m) for m in self.measures}
 
     def points_of(self, scenario: str) -> list[Point]:
         return [point for point in self.points if point.scenario == scenario]
@@ -187,9 +184,9 @@ class RunResults:
             return None
         return self._comparisons_by_point.get((first, second, peak.scenario, peak.parameters, metric, peak.over))
 
-    def busy(self, system: str, point: Point) -> bool:
-        """Whether an agent used more CPU in this point than the study allows: its figures are flagged."""
-        return _point_key(system, point) in self._busy_points
+    def flags(self, system: str, point: Point) -> str:
+        """The marks behind each figure of the point; see `flags_of`."""
+        return self._flags_by_point.get(_point_key(system, point), "")
 
     def audits_of(self, system: str, point: Point) -> list[schema.AuditRow]:
         return self._audits_by_point.get(_point_key(system, point), [])
@@ -224,6 +221,12 @@ class RunResults:
     def stamps_of(self, *systems: str) -> tuple[str, ...]:
         stamps = (stamp for system in self.systems if system.name in systems for stamp in system.stamps)
         return tuple(dict.fromkeys(stamps))
+
+
+def flags_of(measure: schema.MeasureRow) -> str:
+    """FLAG: an agent used more CPU than the study allows. DISTURBED: the point has no undisturbed run."""
+    flags = {FLAG: measure.client_cpu, DISTURBED: measure.quiet is False}
+    return "".join(f" {flag}" for flag, applies in flags.items() if applies)
 
 
 def stamped(name: str, stamps: Iterable[str], between: str = " ") -> str:

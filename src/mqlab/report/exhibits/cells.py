@@ -58,7 +58,7 @@ def measured(
         return absent(results.absence(system, point, brief))
     if why := why_unknown(metric, measure.value, measure.ci95):
         return unknown(why)
-    text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.busy(system, point))
+    text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.flags(system, point))
     return number(text, half_width(measure.value, measure.unit if unit else "", measure.ci95))
 
 
@@ -72,10 +72,9 @@ def printed(value: PublishedValue | None, unit: bool = True) -> Cell:
     return number(f"{formatting.printed(value.text)} {name}".rstrip())
 
 
-def figure_text(value: float, unit: str, lower_bound: bool, busy: bool) -> str:
+def figure_text(value: float, unit: str, lower_bound: bool, flags: str) -> str:
     """A value in a unit scaled to its size ("": the head of the column names the unit), with its marks."""
-    text = formatting.quantity(value, unit)
-    return f"{formatting.LOWER_BOUND + ' ' if lower_bound else ''}{text}{' ' + formatting.FLAG if busy else ''}"
+    return f"{formatting.LOWER_BOUND + ' ' if lower_bound else ''}{formatting.quantity(value, unit)}{flags}"
 
 
 def half_width(value: float, unit: str, ci95: float | None) -> str:
@@ -93,17 +92,18 @@ def needs_unit(metric: str) -> bool:
 
 
 def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
-    """The explanation of the flag, if one of these points has it."""
-    if any(results.busy(system.name, point) for point in points for system in results.systems):
-        return (FLAG_NOTE,)
-    return ()
+    """The explanation of each flag that one of these points has."""
+    flags = "".join(results.flags(system.name, point) for point in points for system in results.systems)
+    return tuple(note for flag, note in _FLAG_NOTES.items() if flag in flags)
 
 
 def bound_mark(metric: str, bound_by: str | None) -> str:
     return f"{formatting.LOWER_BOUND} " if is_lower_bound(metric, bound_by) else ""
 
 
-FLAG_NOTE: Final = (
-    f"{formatting.FLAG} In these runs an agent used more of its core than the study allows its clients: the figure may "
-    "say more of the clients than of the system."
-)
+_FLAG_NOTES: Final = {
+    formatting.FLAG: f"{formatting.FLAG} In these runs an agent used more of its core than the study allows its "
+    "clients: the figure may say more of the clients than of the system.",
+    formatting.DISTURBED: f"{formatting.DISTURBED} Other work on the machine disturbed all runs of this point: the "
+    "system may do better than the figure says. It decides no verdict.",
+}

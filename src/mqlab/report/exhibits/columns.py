@@ -101,8 +101,8 @@ def impact_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
         return cells.absent(group.results.absence(system, point, brief=True))
     if why := cells.why_unknown("impact", impact.value, impact.ci95):
         return cells.unknown(why)
-    flag = f" {formatting.FLAG}" if group.results.busy(system, point) else ""
-    return number(f"{formatting.signed(impact.value)}{flag}", cells.half_width(impact.value, "", impact.ci95))
+    flags = group.results.flags(system, point)
+    return number(f"{formatting.signed(impact.value)}{flags}", cells.half_width(impact.value, "", impact.ci95))
 
 
 def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
@@ -122,10 +122,10 @@ def peak_cell(group: ColumnGroup, subject: Subject, row: RowPoints) -> Cell:
         )
     if why := cells.why_unknown(peak.metric, peak.value, peak.ci95):
         return cells.unknown(why)
-    busy = any(results.busy(system, point) for point in row.measured if point.name == peak.point)
+    flags = next((results.flags(system, point) for point in row.measured if point.name == peak.point), "")
     unit = peak.unit if group.unit else ""
     mark = cells.bound_mark(peak.metric, peak.bound_by)
-    text = f"{mark}{cells.figure_text(peak.value, unit, False, busy)} ({formatting.setting(peak.at)})"
+    text = f"{mark}{cells.figure_text(peak.value, unit, False, flags)} ({formatting.setting(peak.at)})"
     return number(text, cells.half_width(peak.value, unit, peak.ci95))
 
 
@@ -143,7 +143,8 @@ def ratio_cell(group: ColumnGroup, origin: str, systems: tuple[str, str], row: R
         return cells.unknown(why)
     factor, sign = (100.0, "%") if group.percent() else (1.0, formatting.TIMES)
     half = None if ratio.ci95 is None else ratio.ci95 * factor
-    return number(f"{formatting.number(ratio.ratio * factor)} {sign}", cells.half_width(1.0, "", half))
+    text = f"{formatting.number(ratio.ratio * factor)} {sign}{_flags(group, systems, row)}"
+    return number(text, cells.half_width(1.0, "", half))
 
 
 def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints) -> Cell:
@@ -163,9 +164,16 @@ def faster_cell(group: ColumnGroup, subject: Subject, other: str, row: RowPoints
     if ahead.faster != system:
         return Cell("", tone="number")
     low, high = ahead.percent_low, ahead.percent_high
+    text = f"{formatting.number(ahead.percent_faster)}{_flags(group, (system, other), row)}"
     if low is None or high is None:
-        return number(formatting.number(ahead.percent_faster), cells.half_width(1.0, "", None))
-    return number(formatting.number(ahead.percent_faster), f"{formatting.number(low)} to {formatting.number(high)}")
+        return number(text, cells.half_width(1.0, "", None))
+    return number(text, f"{formatting.number(low)} to {formatting.number(high)}")
+
+
+def _flags(group: ColumnGroup, systems: tuple[str, str], row: RowPoints) -> str:
+    """Of both systems, each flag once."""
+    flags = (group.results.flags(system, point).split() for system in systems for point in row.measured)
+    return "".join(f" {flag}" for flag in dict.fromkeys(flag for some in flags for flag in some))
 
 
 def _comparison(group: ColumnGroup, systems: tuple[str, str], row: RowPoints) -> ComparisonRow | Cell:

@@ -46,7 +46,7 @@ def _counted(point: Point) -> str:
 
 def series_figure(results: RunResults, point: Point) -> Figure | Prose | None:
     place = (point.scenario, point.name)
-    rows = [row for row in results.series if (row.scenario, row.point) == place and row.run in results.valid_runs]
+    rows = [row for row in results.series if (row.scenario, row.point) == place]
     lines = [line for system in results.systems for line in _lines(rows, system.name, system.stamps)]
     if not lines:
         return None

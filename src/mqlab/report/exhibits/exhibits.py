@@ -49,7 +49,7 @@ def _time_series_figure(results: RunResults, exhibit: Exhibit, point: Point, sev
 
 def _time_series(results: RunResults, system: str, point: Point) -> TimeSeries | None:
     place = (system, point.scenario, point.name)
-    paces = [p for p in results.paces if (p.system, p.scenario, p.point) == place and p.run in results.valid_runs]
+    paces = [p for p in results.paces if (p.system, p.scenario, p.point) == place]
     if not paces:
         return None
     run = paces[0].run
@@ -190,7 +190,7 @@ def bar(results: RunResults, subject: Subject, point: Point, metric: str) -> bar
         return bar_charts.Bar(name, None, None, origin, formatting.NOT_AVAILABLE)
     if why_unknown(metric, measure.value, measure.ci95):
         return bar_charts.Bar(name, None, None, origin, formatting.NOT_KNOWN)
-    text = figure_text(measure.value, "", measure.lower_bound, results.busy(system, point))
+    text = figure_text(measure.value, "", measure.lower_bound, results.flags(system, point))
     return bar_charts.Bar(name, measure.value, measure.ci95, origin, text)
 
 

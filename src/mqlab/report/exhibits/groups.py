@@ -84,7 +84,7 @@ def _measured(
     if why_unknown(measure.metric, measure.value, measure.ci95):
         return None, None, formatting.NOT_KNOWN
     unit = measure.unit if measure.unit in formatting.SCALED else ""
-    text = figure_text(measure.value, unit, measure.lower_bound, results.busy(system, row.point))
+    text = figure_text(measure.value, unit, measure.lower_bound, results.flags(system, row.point))
     return measure.value, measure.ci95, text
 
 

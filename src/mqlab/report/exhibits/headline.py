@@ -7,7 +7,7 @@ from typing import Final
 from mqlab.pipeline.measure_tables import has_unchecked_events
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
-from mqlab.report.data.run_results import MeasuredSystem, RunResults, stamped
+from mqlab.report.data.run_results import MeasuredSystem, RunResults, flags_of, stamped
 from mqlab.report.exhibits.cells import why_unknown
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile
@@ -58,7 +58,7 @@ def _figure(best: MeasureRow) -> str:
     scaled = best.unit in formatting.SCALED
     text = formatting.quantity(best.value, best.unit) if scaled else f"{formatting.short(best.value)} {best.unit}"
     bound = f"{formatting.LOWER_BOUND} " if best.lower_bound else ""
-    return f"{bound}{text}{' ' + formatting.FLAG if best.client_cpu else ''}"
+    return f"{bound}{text}{flags_of(best)}"
 
 
 def audit_tile(results: RunResults) -> Tile:
@@ -98,14 +98,30 @@ def warnings(results: RunResults) -> Iterator[str]:
     for system in results.systems:
         if system.stamps:
             yield f"{system.name} was run with: {formatting.listed(list(system.stamps))}."
-    busy = sum(results.busy(system.name, point) for point in results.points for system in results.systems)
-    if busy:
+    yield from _noise_warnings(results)
+    flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
+    if busy := sum(formatting.FLAG in one for one in flags):
         yield (
             f"{formatting.count(busy, 'point')} ran with an agent busier than the study allows its clients: "
             f"the figures are marked {formatting.FLAG}."
         )
     if results.scale != "full":
         yield from _scale_warnings(results)
+
+
+def _noise_warnings(results: RunResults) -> Iterator[str]:
+    unused = sum(run.valid and not run.used for run in results.noise)
+    if unused:
+        yield (
+            f"Other work on the machine disturbed {formatting.count(unused, 'run')} of {len(results.noise):,}, which "
+            f"{'counts' if unused == 1 else 'count'} for no figure: see Noise."
+        )
+    flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
+    if disturbed := sum(formatting.DISTURBED in one for one in flags):
+        yield (
+            f"Other work on the machine disturbed every run of {formatting.count(disturbed, 'point')}: the figures are "
+            f"marked {formatting.DISTURBED} and decide no verdict."
+        )
 
 
 def _scale_warnings(results: RunResults) -> Iterator[str]:

@@ -186,8 +186,8 @@ def _measured(sweep: _Sweep, system: str, figure: MetricView, row: RowPoints) ->
     measure = row.point and results.measure(system, row.point, figure.metric)
     if not measure or row.point is None:
         return None
-    flag = f" {formatting.FLAG}" if results.busy(system, row.point) else ""
-    return measure.value, measure.ci95, bound_mark(measure.metric, measure.bound_by), flag
+    flags = results.flags(system, row.point)
+    return measure.value, measure.ci95, bound_mark(measure.metric, measure.bound_by), flags
 
 
 def _description(exhibit: Exhibit, panels: Sequence[Panel], labels: Mapping[float, str]) -> str:

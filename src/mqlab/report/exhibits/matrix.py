@@ -100,4 +100,4 @@ def _ratio(results: RunResults, system: str, published_system: str, point: Point
     if why := why_unknown(metric, measure.value, measure.ci95):
         return unknown(why)
     mark = f"{formatting.LOWER_BOUND} " if measure.lower_bound else ""
-    return number(f"{mark}{formatting.number(measure.value / published)} \u00d7")
+    return number(f"{mark}{formatting.number(measure.value / published)} \u00d7{results.flags(system, point)}")

@@ -59,6 +59,42 @@ def audit_table(results: RunResults) -> Table:
     return Table(title, head, tuple(rows), tuple(notes), folded=len(rows) > formatting.LONG)
 
 
+def noise_table(results: RunResults) -> Table:
+    """The other work of the machine in each run."""
+    head = (
+        "Run", "Scenario", "Repetition", "System", "Used", "Other virtual machines", "Other processes",
+        "Waits for a processor", "Waits for memory", "Waits for the disk", "Clock", "Disturbed",
+    )  # fmt: skip
+    rows = tuple(_noise(results, run) for run in results.noise)
+    disturbed = sum(bool(run.disturbed) for run in results.noise)
+    watched = sum(run.steal is not None for run in results.noise)
+    state = results.meta.get("noise") or {}
+    notes = [
+        f"{disturbed:,} of {watched:,} watched runs were disturbed: other virtual machines and other processes took "
+        f"more than {state.get('max_taken_share', 0):.0%} of the processors. Such a run is repeated at once. It counts "
+        f"for no figure, unless its point has no other; then the figure is marked {formatting.DISTURBED}."
+        if watched
+        else "The runs were not watched.",
+        "Shares of all processors, and of the time in which some process waited, the lab's own included.",
+    ]
+    title = f"Noise, run by run, {MEASURED}"
+    return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
+
+
+def _noise(results: RunResults, run: schema.NoiseRow) -> Row:
+    shares = (run.steal, run.foreign, run.cpu_wait, run.memory_wait, run.disk_wait)
+    return row(
+        number(f"{run.run}"),
+        Cell(_place(run.scenario, run.point)),
+        number(f"{run.repetition}"),
+        own_cell(results, run.system),
+        Cell("yes" if run.used else "no"),
+        *(absent("not known") if share is None else number(f"{share:.1%}") for share in shares),
+        absent("not known") if run.clock_hz is None else number(f"{run.clock_hz / 1e9:.2f} GHz"),
+        Cell(run.disturbed),
+    )
+
+
 def operations_table(results: RunResults) -> Table | None:
     """The operations of the traced applications; None where no system traced any."""
     operations = sorted(results.operations, key=lambda operation: -operation.count)

@@ -8,7 +8,19 @@ from mqlab.json_values import JsonObject
 from mqlab.report.claims.verdicts import judge
 from mqlab.report.data.run_results import RunResults
 
-MEASURE: Final = ("study", "scenario", "point", "system", "metric", "value", "unit", "ci95", "runs", "bound_by")
+MEASURE: Final = (
+    "study",
+    "scenario",
+    "point",
+    "system",
+    "metric",
+    "value",
+    "unit",
+    "ci95",
+    "runs",
+    "bound_by",
+    "quiet",
+)
 
 
 def as_json(folder: RunFolder) -> JsonObject:
@@ -28,5 +40,6 @@ def as_json(folder: RunFolder) -> JsonObject:
         "comparisons": [asdict(comparison) for comparison in results.comparisons],
         "peaks": [asdict(peak) for peak in results.peaks],
         "audits": [asdict(audit) for audit in results.audits],
+        "noise": [asdict(run) for run in results.noise],
         "verdicts": [asdict(verdict) for verdict in judge(results)],
     }

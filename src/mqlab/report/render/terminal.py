@@ -103,8 +103,7 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
     unit = "" if name == measure.unit else f" {name}"
     half = f" {formatting.PLUS_MINUS} {formatting.short(measure.ci95 / factor)}" if measure.ci95 else ""
     bound = f"{formatting.LOWER_BOUND} " if measure.lower_bound else ""
-    flag = f" {formatting.FLAG}" if results.busy(system, point) else ""
-    return say(f"{bound}{formatting.number(measure.value / factor)}{half}{unit}{flag}", "bold")
+    return say(f"{bound}{formatting.number(measure.value / factor)}{half}{unit}{results.flags(system, point)}", "bold")
 
 
 def _verdicts(results: RunResults, judged: Sequence[verdicts.Verdict], say: Say) -> Table:

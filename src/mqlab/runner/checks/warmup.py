@@ -51,7 +51,7 @@ class Warmup:
             self._number += 1
             run = RunExecution(
                 number=self._number, study="", point=_shorten(point), system=system, repetition=1, folder=folder,
-                agents=agents, watch=watch, record=False,
+                agents=agents, watch=watch, record=False, watch_noise=False,
             )  # fmt: skip
             try:
                 outcome = await run.play(running)
