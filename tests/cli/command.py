@@ -39,7 +39,8 @@ scales:
 def environment(**more: str) -> dict[str, str]:
     """Return this process's environment without variables that change the output or the folders."""
     unwanted = ("MQLAB_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM")
-    return {key: value for key, value in os.environ.items() if not key.startswith(unwanted)} | QUICK_JAVA | more
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+    return kept | QUICK_JAVA | {"MQLAB_IGNORE_NOISE": "1"} | more
 
 
 def mqlab(*arguments: str | Path, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
