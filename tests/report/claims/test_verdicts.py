@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from mqlab.events.folder import RunFolder
-from mqlab.report.claims.verdicts import ALL_SYSTEMS, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict, judge
+from mqlab.report.claims.verdicts import (
+    ALL_SYSTEMS,
+    BY_CONSTRUCTION,
+    HOLDS,
+    INCONCLUSIVE,
+    NOT_TESTABLE,
+    REFUTED,
+    Verdict,
+    judge,
+)
 from mqlab.report.data.run_results import RunResults
 from mqlab.study import Claim
 from report.conftest import Write
@@ -14,15 +23,23 @@ from report.sweep_study import FIRST, SCAN, SECOND, sweeps
 from report.synthetic_runs import SyntheticRuns, add_system, whole_study
 
 
-def judged(made: SyntheticRuns, write: Write, check: str | None, **claim: str) -> list[Verdict]:
+def judged(
+    made: SyntheticRuns,
+    write: Write,
+    check: str | None,
+    not_testable: str | None = None,
+    imposed_by: tuple[str, ...] = (),
+) -> list[Verdict]:
     """The verdicts on one claim of our own in place of the study's."""
     results = RunResults.of(write(made))
-    ours = Claim(id="ours", says="we say so", source="here", check=check, **claim)
+    ours = Claim(
+        id="ours", says="we say so", source="here", check=check, not_testable=not_testable, imposed_by=imposed_by
+    )
     return judge(replace(results, study=replace(results.study, claims=(ours,))))
 
 
-def on_ours(made: SyntheticRuns, write: Write, check: str) -> Verdict:
-    found = [verdict for verdict in judged(made, write, check) if verdict.basis == "measured"]
+def on_ours(made: SyntheticRuns, write: Write, check: str, imposed_by: tuple[str, ...] = ()) -> Verdict:
+    found = [verdict for verdict in judged(made, write, check, imposed_by=imposed_by) if verdict.basis == "measured"]
     assert len(found) == 1
     return found[0]
 
@@ -177,6 +194,57 @@ def test_first_of_measured_systems(write: Write) -> None:
     assert on_ours(made, write, 'first(rate.received[A]) == "embedded"').verdict == INCONCLUSIVE
 
 
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ("rate.received[A] > 100", "measured 110 (100 to 120), needed more than 100"),
+        ("100 <= rate.received[A] < 200", "measured 110 (100 to 120), needed at least 100 and less than 200"),
+        ("not rate.received[A] > 100", "measured 110 (100 to 120), needed not more than 100"),
+        ("rate.received[A] > rate.received[B]", "measured 1.1 (0.909 to 1.33) times, needed more than 1"),
+        ("rate.received[A] / rate.received[B] < 2", "measured 1.1 (0.909 to 1.33) times, needed less than 2"),
+        (
+            "rate.received[A] > 100 and rate.received[B] < 200",
+            "measured 110 (100 to 120), needed more than 100; measured 100 (90 to 110), needed less than 200",
+        ),
+    ],
+)
+def test_a_verdict_is_said_in_words(made: SyntheticRuns, write: Write, check: str, words: str) -> None:
+    verdict = on_ours(only(made, A=(110.0, 10.0, "broker"), B=(100.0, 10.0, "broker")), write, check)
+    assert verdict.words == words
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict", "measured", "needed"),
+    [
+        ("rate.received[A] > 1 and rate.received[B] > 105", INCONCLUSIVE, 100.0, "more than 105"),
+        ("rate.received[A] > 1 and rate.received[B] > 200", REFUTED, 100.0, "more than 200"),
+        ("rate.received[A] > 1 and rate.received[B] > 2", HOLDS, 110.0, "more than 1"),
+    ],
+)
+def test_the_figures_are_those_of_the_comparison_that_decided(
+    made: SyntheticRuns, write: Write, check: str, verdict: str, measured: float, needed: str
+) -> None:
+    found = on_ours(only(made, A=(110.0, 10.0, "broker"), B=(100.0, 10.0, "broker")), write, check)
+    assert (found.verdict, found.measured, found.needed) == (verdict, measured, needed)
+    assert (found.low, found.high) == (measured - 10, measured + 10)
+
+
+def test_the_time_that_is_missing(made: SyntheticRuns, write: Write) -> None:
+    """Twice the distance: four times the runs, so three times the time of these again."""
+    found = on_ours(only(made, A=(110.0, 20.0, "broker")), write, "rate.received[A] > 100")
+    (chosen,) = [point for point in made.study.points("quick") if point.scenario == "A"]
+    seconds = 3 * (chosen.phases.warmup + chosen.phases.measure + 1)
+    assert found.missing_minutes == pytest.approx(3 * seconds / 60)
+
+
+@pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "client")])
+def test_more_runs_do_not_help_a_lower_bound(
+    made: SyntheticRuns, write: Write, ci95: float | None, bound_by: str
+) -> None:
+    found = on_ours(only(made, A=(90.0, ci95, bound_by)), write, "rate.received[A] > 100")
+    assert (found.verdict, found.missing_minutes) == (INCONCLUSIVE, None)
+
+
 DEEP = "rate.round_trips[preload, preload=50]"
 
 
@@ -192,6 +260,16 @@ class TestStandIns:
         verdict = on_ours(two, write, check)
         assert (verdict.subject, verdict.verdict) == (ALL_SYSTEMS, HOLDS)
         assert verdict.figures.endswith("= 9.8 (9.42 to 10.2)")
+
+    def test_an_effect_that_a_setting_imposes_does_not_hold(self, two: SyntheticRuns, write: Write) -> None:
+        check = f'{DEEP} of "{FIRST}" / {DEEP} of "{SECOND}" > 9'
+        verdict = on_ours(two, write, check, imposed_by=("retrieval",))
+        assert (verdict.verdict, verdict.kind) == (BY_CONSTRUCTION, BY_CONSTRUCTION)
+        assert verdict.reason == f"{SCAN} with retrieval=scan brings about the effect"
+        assert verdict.words == "measured 9.8 (9.42 to 10.2) times, needed more than 9"
+        assert on_ours(two, write, check, imposed_by=("sync",)).verdict == HOLDS
+        of_the_other = f'{DEEP} of "{FIRST}" > 1'
+        assert on_ours(two, write, of_the_other, imposed_by=("retrieval",)).verdict == HOLDS
 
     def test_two_systems_at_one_point_are_compared_by_what_each_can_do(self, two: SyntheticRuns, write: Write) -> None:
         for row in two.rows["measures"]:

@@ -47,8 +47,20 @@ def test_audits_count_every_class_of_every_run(whole_run: RunFolder) -> None:
 def test_verdicts(whole_run: RunFolder) -> None:
     verdicts = as_json(whole_run)["verdicts"]
     assert {frozenset(verdict) for verdict in verdicts} == {
-        frozenset(("claim", "says", "source", "subject", "basis", "verdict", "figures", "reason"))
-    }
+        frozenset((
+            "claim", "says", "source", "subject", "basis", "verdict", "figures", "reason", "words", "class", "needed",
+            "measured", "interval", "missing_minutes",
+        ))
+    }  # fmt: skip
+    (found,) = [one for one in verdicts if (one["claim"], one["basis"]) == ("transactions-raise", "measured")]
+    assert (found["class"], found["needed"], found["missing_minutes"]) == ("testable", "more than 1.2", None)
+    low, high = found["interval"]
+    assert 1.2 < low < found["measured"] < high
+    classes = {one["verdict"]: one["class"] for one in verdicts}
+    assert classes == {
+        "holds": "testable", "refuted": "testable", "inconclusive": "testable",
+        "not testable here": "not testable here",
+    }  # fmt: skip
     assert {verdict["basis"] for verdict in verdicts} == {"measured", "published"}
 
 

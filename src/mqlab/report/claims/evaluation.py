@@ -5,8 +5,8 @@
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
 
@@ -35,10 +35,39 @@ ARITHMETIC: Final[dict[type[ast.operator], Callable[[Interval, Interval], Interv
 }
 
 
+_NEEDED: Final[dict[type[ast.cmpop], str]] = {
+    ast.Lt: "less than", ast.LtE: "at most", ast.Gt: "more than", ast.GtE: "at least",
+}  # fmt: skip
+# The same relation, seen from the other side.
+_MIRRORED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison of a check, with what is `found` and `needed` in words; and whether they agree.
+
+    `value` is None where systems are ranked. `limits` are the numbers that it must stay above or below.
+    """
+
+    truth: Truth
+    found: str
+    needed: str
+    value: Interval | None = None
+    limits: tuple[float, ...] = ()
+
+
 @dataclass(frozen=True)
 class CheckResult:
     truth: Truth
     figures: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def deciding(self) -> Comparison:
+        """The first comparison that has the truth of the whole check, or else the first."""
+        return next((one for one in self.comparisons if one.truth is self.truth), self.comparisons[0])
 
 
 def evaluate(expression: Expression, values: ClaimValues) -> CheckResult:
@@ -50,7 +79,7 @@ def evaluate(expression: Expression, values: ClaimValues) -> CheckResult:
         raise MissingValueError("a divisor is zero") from None
     except OverflowError:
         raise MissingValueError("the figures are too large to compute with") from None
-    return CheckResult(truth, tuple(dict.fromkeys(evaluator.figures)))
+    return CheckResult(truth, tuple(dict.fromkeys(evaluator.figures)), tuple(dict.fromkeys(evaluator.comparisons)))
 
 
 def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
@@ -64,6 +93,7 @@ def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
 class _Evaluator:
     values: ClaimValues
     figures: list[str] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
     within: bool = False
     bound_to: Point | None = None  # inside of min, max or mean over points
 
@@ -74,18 +104,50 @@ class _Evaluator:
             case ast.BoolOp(values=parts):
                 return _negated(_all([_negated(self.truth(part)) for part in parts]))
             case ast.UnaryOp(operand=part):
-                return _negated(self.truth(part))
+                return self._not(part)
             case ast.Compare(left=ast.Call() as call, ops=[ast.Eq()], comparators=[name]):
                 return self._is_first(call, name)
             case ast.Compare(left=ast.Call() as call, ops=[ast.NotEq()], comparators=[name]):
-                return _negated(self._is_first(call, name))
+                return self._not(ast.Compare(call, [ast.Eq()], [name]))
             case ast.Compare(left=left, ops=relations, comparators=others):
                 # Two systems at one point are compared by what each can do.
                 self.within = len({(r.scenario, r.point, r.where, r.system) for r in references(node)}) <= 1
-                sides = [self._side(side) for side in (left, *others)]
+                nodes = (left, *others)
+                sides = [self._side(side) for side in nodes]
                 pairs = zip(sides[:-1], relations, sides[1:], strict=True)
-                return _all([_ordered(*pair) for pair in pairs])
+                truth = _all([_ordered(*pair) for pair in pairs])
+                self._compare(nodes, sides, relations, truth)
+                return truth
         raise TypeError(f"not accepted by study.language.expression: {ast.dump(node)}")
+
+    def _not(self, part: ast.expr) -> Truth:
+        """The opposite of a part; so are the comparisons inside it."""
+        inside, self.comparisons = self.comparisons, []
+        truth = _negated(self.truth(part))
+        opposites = [replace(one, truth=_negated(one.truth), needed=f"not {one.needed}") for one in self.comparisons]
+        self.comparisons = inside + opposites
+        return truth
+
+    def _compare(
+        self, nodes: Sequence[ast.expr], sides: Sequence[Interval], relations: Sequence[ast.cmpop], truth: Truth
+    ) -> None:
+        """Record a comparison: of one value with numbers, or of each two values by their ratio."""
+        measured = [index for index, node in enumerate(nodes) if references(node)]
+        if len(measured) == 1:
+            (index,) = measured
+            limits = [(_MIRRORED[type(relations[n])], sides[n]) for n in range(index)]
+            limits += [(type(relations[n - 1]), sides[n]) for n in range(index + 1, len(sides))]
+            needed = " and ".join(f"{_NEEDED[relation]} {format_interval(limit)}" for relation, limit in limits)
+            text = f"{format_interval(sides[index])}{_unit(nodes[index])}"
+            numbers = tuple(limit.value for _, limit in limits)
+            self.comparisons.append(Comparison(truth, text, needed, sides[index], numbers))
+            return
+        for left, relation, right in zip(sides[:-1], relations, sides[1:], strict=True):
+            if right.value > 0:
+                ratio = left / right
+                needed = f"{_NEEDED[type(relation)]} 1"
+                decided = _ordered(left, relation, right)
+                self.comparisons.append(Comparison(decided, f"{format_interval(ratio)} times", needed, ratio, (1.0,)))
 
     def _side(self, node: ast.expr) -> Interval:
         value = self._number(node)
@@ -97,10 +159,12 @@ class _Evaluator:
         assert isinstance(name, ast.Constant)  # study.language.expression accepts no other argument
         argument = self._argument(call)
         candidates = best_of(argument.metric, self.values.values_by_system(argument))
-        self.figures.append(f"{text_of(call)} = {' or '.join(sorted(candidates))}")
-        if self.values.resolve_system(str(name.value)) not in candidates:
-            return False
-        return True if len(candidates) == 1 else None
+        first = " or ".join(sorted(candidates))
+        self.figures.append(f"{text_of(call)} = {first}")
+        named = self.values.resolve_system(str(name.value))
+        truth = False if named not in candidates else True if len(candidates) == 1 else None
+        self.comparisons.append(Comparison(truth, f"{first} first", f"{named} first"))
+        return truth
 
     def _number(self, node: ast.expr) -> Interval:
         match node:
@@ -165,6 +229,15 @@ def format_interval(value: Interval) -> str:
         return formatting.number(value.value)
     low = "unbounded below" if value.low == -float("inf") else formatting.number(value.low)
     return f"{formatting.number(value.value)} ({low} to {formatting.number(value.high)})"
+
+
+def _unit(node: ast.expr) -> str:
+    """What a value counts: a quotient times, an impact percent."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return " times"
+    calls = {function_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
+    quotients = any(isinstance(part, ast.BinOp) for part in ast.walk(node))
+    return " %" if "impact" in calls and not quotients else " times" if calls & {"spread", "lead"} else ""
 
 
 def _ranked(intervals: list[Interval], rank: int, ascending: bool) -> Interval:

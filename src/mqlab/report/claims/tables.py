@@ -1,12 +1,17 @@
 """Tables of the verdicts: one row for each claim, and the figures behind every verdict."""
 
 from collections.abc import Sequence
+from typing import Final
 
-from mqlab.report.claims.verdicts import ALL_SYSTEMS, NOT_TESTABLE, REFUTED, VERDICTS, Verdict
+from mqlab.report.claims.verdicts import ALL_SYSTEMS, BY_CONSTRUCTION, NOT_TESTABLE, REFUTED, VERDICTS, Verdict
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import system_cell
+from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, Table, row
 from mqlab.report.render.formatting import listed
+
+# Of runs that would decide a verdict: the value is too close to what the claim needs.
+_MOST_MINUTES: Final = 24 * 60
 
 
 def verdict_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
@@ -27,7 +32,8 @@ def verdict_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
         rows.append(row(Cell(claim.says, claim.source, below=read), _published_cell(published, results), *ours))
     note = (
         "Holds and refuted are decided for the whole 95 % interval of every figure involved; anything else is "
-        "inconclusive. Claims compare shapes and ratios within one machine, never our rates with theirs."
+        "inconclusive. By construction: a setting of a stand-in brings about the effect, so the claim could not fail. "
+        "Claims compare shapes and ratios within one machine, never our rates with theirs."
     )
     return Table("Each claim, on the published figures and on ours", head, tuple(rows), (note,))
 
@@ -51,7 +57,7 @@ def figures_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
 
 
 def tone(verdict: str) -> str:
-    return "untestable" if verdict == NOT_TESTABLE else verdict
+    return "untestable" if verdict in (BY_CONSTRUCTION, NOT_TESTABLE) else verdict
 
 
 def _subject(results: RunResults, verdict: Verdict) -> Cell:
@@ -78,7 +84,7 @@ def _published_cell(verdicts: Sequence[Verdict], results: RunResults) -> Cell:
 def _subjects(given: Sequence[Verdict], published: int) -> str:
     if given[0].subject == ALL_SYSTEMS:
         # The only verdict: its figures have room here; a reason stands in the columns of the measured systems.
-        return given[0].figures
+        return given[0].words
     return f"for all {published}" if len(given) == published > 1 else f"for {listed([v.subject for v in given])}"
 
 
@@ -87,11 +93,21 @@ def _measured_cell(verdicts: Sequence[Verdict], system: str, first: bool) -> Cel
     given = [v for v in verdicts if v.basis == "measured" and v.subject in (system, ALL_SYSTEMS)]
     lines = []
     for verdict in given:
-        note = "; ".join(part for part in (verdict.figures, verdict.reason) if part)
+        note = "; ".join(part for part in (verdict.words, verdict.reason, _missing(verdict)) if part)
         lines.append(
             Cell(verdict.verdict, note if first or verdict.subject != ALL_SYSTEMS else "", tone(verdict.verdict))
         )
     return _stacked(lines)
+
+
+def _missing(verdict: Verdict) -> str:
+    """How much longer the runs would have to take to decide a verdict."""
+    minutes = verdict.missing_minutes
+    if minutes is None:
+        return ""
+    if minutes > _MOST_MINUTES:
+        return "more runs would hardly decide it"
+    return f"about {formatting.count(max(1, round(minutes)), 'more minute')} of runs of these points would decide it"
 
 
 def _stacked(lines: Sequence[Cell]) -> Cell:

@@ -12,9 +12,12 @@ from mqlab.report.claims.interval import Interval
 from mqlab.report.data.pairing import stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
 from mqlab.study import Point
+from mqlab.study.language.expression import Expression
 from mqlab.study.language.reference import ANY, Reference
 
 Basis = Literal["measured", "published"]
+# From the end of one run to the start of the next: drain, records, a new system or agents.
+_BETWEEN_RUNS_SECONDS = 1.0
 # The least change, in percent.
 _LEAST_CHANGE = -100.0
 
@@ -85,6 +88,14 @@ class ClaimValues(ABC):
         if not points:
             raise MissingValueError(f"the study has no point {reference.place} at the scale {self.results.scale}")
         return points
+
+    def given_settings(self, expression: Expression, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - a published system has none
+        """Those of these settings that the systems of a check were given, as `system with setting`."""
+        return []
+
+    def run_seconds(self, references: Iterable[Reference]) -> float | None:  # noqa: ARG002 - nothing of a study is run
+        """How long the runs of these points took, without what more runs cannot decide; None if they decide nothing."""
+        return None
 
     def uncertainties(self, references: Iterable[Reference]) -> list[str]:
         """Why the check stays undecided, each reason once."""
@@ -169,6 +180,31 @@ class MeasuredValues(ClaimValues):
         if measure is None:
             raise MissingValueError(f"no {metric} of {point.label}: {self.results.absence(system, point)}")
         return measure
+
+    def given_settings(self, expression: Expression, names: Iterable[str]) -> list[str]:
+        named = [self.resolve_system(name) for name in expression.systems()]
+        systems = [name for name in self.systems() if name in (*named, self.subject)]
+        # The label of a system has the settings that were chosen for it: embedded:retrieval=scan.
+        chosen = {name: name.partition(":")[2].split(",") for name in systems}
+        return [
+            f"{name} with {setting}"
+            for name, settings in chosen.items()
+            for setting in settings
+            if setting.partition("=")[0] in names
+        ]
+
+    def run_seconds(self, references: Iterable[Reference]) -> float | None:
+        seconds: dict[tuple[str, str, str], float] = {}
+        for reference in references:
+            one_system = reference.system or self.subject in self.systems()
+            for system in [self.system_of(reference)] if one_system else self.systems():
+                for point in self.points(reference):
+                    measure = self._measure(system, point, reference.metric)
+                    if measure.lower_bound:
+                        return None
+                    length = point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
+                    seconds[system, point.scenario, point.name] = measure.runs * length
+        return sum(seconds.values())
 
 
 class PublishedValues(ClaimValues):

@@ -1,9 +1,11 @@
 """Verdicts on the claims: for every system that was run, and for every published system on its published values."""
 
-from dataclasses import dataclass
-from typing import Final
+import math
+from dataclasses import dataclass, replace
+from typing import Final, TypedDict
 
-from mqlab.report.claims.evaluation import evaluate
+from mqlab.report.claims.evaluation import Comparison, evaluate
+from mqlab.report.claims.interval import Interval
 from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, MissingValueError, PublishedValues
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.render.formatting import listed
@@ -13,8 +15,10 @@ from mqlab.study.language.expression import Expression, parse
 HOLDS: Final = "holds"
 REFUTED: Final = "refuted"
 INCONCLUSIVE: Final = "inconclusive"
+# A setting of a stand-in brings about the effect: the claim cannot fail, whatever the figures are.
+BY_CONSTRUCTION: Final = "by construction"
 NOT_TESTABLE: Final = "not testable here"
-VERDICTS: Final = (HOLDS, REFUTED, INCONCLUSIVE, NOT_TESTABLE)
+VERDICTS: Final = (HOLDS, REFUTED, INCONCLUSIVE, BY_CONSTRUCTION, NOT_TESTABLE)
 ALL_SYSTEMS: Final = "all systems"
 # The most reasons that a verdict lists: a claim over a grid may have one for each point.
 _MOST_REASONS: Final = 3
@@ -22,7 +26,11 @@ _MOST_REASONS: Final = 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """`figures` are the values that decided it, as text; `reason` says why it is undecided."""
+    """`words` say what was measured (or published) and what the claim needs; `figures` are its expressions and values.
+
+    `measured`, `low`, `high` and `needed` are those of the comparison that decided it. `reason` says why it is
+    undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they can.
+    """
 
     claim: str
     says: str
@@ -32,6 +40,17 @@ class Verdict:
     verdict: str
     figures: str = ""
     reason: str = ""
+    words: str = ""
+    measured: float | None = None
+    low: float | None = None
+    high: float | None = None
+    needed: str = ""
+    missing_minutes: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """Whether this run can decide the claim."""
+        return self.verdict if self.verdict in (BY_CONSTRUCTION, NOT_TESTABLE) else "testable"
 
 
 def judge(results: RunResults) -> list[Verdict]:
@@ -61,16 +80,55 @@ def _judge_subject(claim: Claim, expression: Expression, source: ClaimValues) ->
         result = evaluate(expression, source)
     except MissingValueError as missing:
         return _verdict(claim, source, NOT_TESTABLE, reason=str(missing))
-    figures = "; ".join(result.figures)
-    if result.truth is None:
-        return _verdict(claim, source, INCONCLUSIVE, figures, _why_undecided(expression, source))
-    return _verdict(claim, source, HOLDS if result.truth else REFUTED, figures)
+    imposed = source.given_settings(expression, claim.imposed_by)
+    if imposed:
+        word, reason = BY_CONSTRUCTION, f"{listed(imposed)} brings about the effect"
+    elif result.truth is None:
+        word, reason = INCONCLUSIVE, _why_undecided(expression, source)
+    else:
+        word, reason = HOLDS if result.truth else REFUTED, ""
+    deciding = result.deciding
+    return replace(
+        _verdict(claim, source, word, "; ".join(result.figures), reason),
+        words="; ".join(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons),
+        needed=deciding.needed,
+        missing_minutes=_missing_minutes(expression, source, deciding) if word == INCONCLUSIVE else None,
+        **_ends(deciding.value),
+    )  # fmt: skip
 
 
 def _why_undecided(expression: Expression, source: ClaimValues) -> str:
     reasons = source.uncertainties(expression.references())
     more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
     return "; ".join(reasons[:_MOST_REASONS]) + more or "the 95 % intervals leave it open"
+
+
+class _Ends(TypedDict):
+    measured: float | None
+    low: float | None
+    high: float | None
+
+
+def _ends(value: Interval | None) -> _Ends:
+    """An end that is not known is None."""
+    if value is None:
+        return {"measured": None, "low": None, "high": None}
+    low, high = (end if math.isfinite(end) else None for end in (value.low, value.high))
+    return {"measured": value.value, "low": low, "high": high}
+
+
+def _missing_minutes(expression: Expression, source: ClaimValues, deciding: Comparison) -> float | None:
+    """The interval shrinks with the root of the number of runs: so many more make it end before the nearest limit."""
+    value = deciding.value
+    if value is None or not deciding.limits:
+        return None
+    limit = min(deciding.limits, key=lambda limit: abs(limit - value.value))
+    distance = abs(limit - value.value)
+    half = value.high - value.value if limit > value.value else value.value - value.low
+    seconds = source.run_seconds(expression.references())
+    if not distance or not math.isfinite(half) or seconds is None:
+        return None
+    return max(0.0, (half / distance) ** 2 - 1) * seconds / 60
 
 
 def _verdict(claim: Claim, source: ClaimValues, verdict: str, figures: str = "", reason: str = "") -> Verdict:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mqlab.pipeline.measure_tables import has_unchecked_events
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
-from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
+from mqlab.report.claims.verdicts import BY_CONSTRUCTION, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.report.data.run_results import MeasuredSystem, RunResults, flags_of, stamped
 from mqlab.report.exhibits.cells import why_unknown
 from mqlab.report.render import formatting
@@ -78,7 +78,8 @@ def audit_tile(results: RunResults) -> Tile:
 
 def verdict_tile(verdicts: Sequence[Verdict]) -> Tile:
     counts = Counter(verdict.verdict for verdict in verdicts if verdict.basis == "measured")
-    others = ", ".join(f"{counts[word]} {word}" for word in (REFUTED, INCONCLUSIVE, NOT_TESTABLE))
+    words = (REFUTED, INCONCLUSIVE, *([BY_CONSTRUCTION] if counts[BY_CONSTRUCTION] else []), NOT_TESTABLE)
+    others = ", ".join(f"{counts[word]} {word}" for word in words)
     held = f"{counts[HOLDS]} {'holds' if counts[HOLDS] == 1 else 'hold'}"
     return Tile(f"Verdicts on the study's claims, {MEASURED}", held, others)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.report.claims.verdicts import judge
+from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
 
 MEASURE: Final = (
@@ -41,5 +41,12 @@ def as_json(folder: RunFolder) -> JsonObject:
         "peaks": [asdict(peak) for peak in results.peaks],
         "audits": [asdict(audit) for audit in results.audits],
         "noise": [asdict(run) for run in results.noise],
-        "verdicts": [asdict(verdict) for verdict in judge(results)],
+        "verdicts": [_verdict(verdict) for verdict in judge(results)],
     }
+
+
+def _verdict(verdict: Verdict) -> JsonObject:
+    """`interval` is null without one; of its ends, one that is not known is null."""
+    document = asdict(verdict)
+    ends = [document.pop("low"), document.pop("high")]
+    return {**document, "class": verdict.kind, "interval": None if verdict.measured is None else ends}

@@ -24,6 +24,7 @@ STYLES: Final = {
     verdicts.HOLDS: "green",
     verdicts.REFUTED: "red",
     verdicts.INCONCLUSIVE: "yellow",
+    verdicts.BY_CONSTRUCTION: "dim",
     verdicts.NOT_TESTABLE: "dim",
     CLEAN: "green",
     FAILED: "bold red",

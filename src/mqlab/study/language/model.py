@@ -139,13 +139,17 @@ class StudySource(types.StrictModel):
 
 
 class Claim(types.StrictModel):
-    """A statement of a study, with either a `check` (see expression.py) or the reason why it is not testable."""
+    """A statement of a study, with either a `check` (see expression.py) or the reason why it is not testable.
+
+    `imposed_by`: settings that bring about the effect. A stand-in that was given one of them proves nothing.
+    """
 
     id: types.Id
     says: types.Text
     source: types.Text
     check: types.Text | None = None
     not_testable: types.Text | None = None
+    imposed_by: tuple[types.Text, ...] = ()
     note: types.Text | None = None
 
     @model_validator(mode="after")
