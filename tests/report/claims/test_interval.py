@@ -2,13 +2,17 @@
 
 import math
 import operator
+import random
+from collections.abc import Callable
+from statistics import fmean, stdev
 from typing import Protocol, TypeVar
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mqlab.report.claims.interval import Interval, greatest, least, less
+from mqlab.report.claims.interval import Interval, RandomError, greatest, least, less
+from mqlab.study.statistics import t975
 
 Number = TypeVar("Number", Interval, float)
 
@@ -109,3 +113,86 @@ def test_a_figure_too_large_for_a_float_is_an_error() -> None:
 def test_the_best_figure_lies_inside() -> None:
     with pytest.raises(ValueError, match="does not lie between"):
         Interval(5, 1, 2)
+
+
+def measured(rng: random.Random, truth: float, variation: float, runs: int) -> Interval:
+    """The mean of so many runs, with the interval that a report shows."""
+    values = [rng.gauss(truth, truth * variation) for _ in range(runs)]
+    error = stdev(values) / math.sqrt(runs)
+    value, half = fmean(values), t975(runs - 1) * error
+    return Interval(value, value - half, value + half, {object(): RandomError(error, runs - 1)})
+
+
+def share(trials: int, happens: Callable[[random.Random], bool]) -> float:
+    rng = random.Random(7)
+    return sum(happens(rng) for _ in range(trials)) / trials
+
+
+@pytest.mark.parametrize("runs", [(3, 3), (3, 8), (10, 10)])
+@pytest.mark.parametrize("variation", [0.03, 0.1])
+@pytest.mark.parametrize("operation", [operator.truediv, operator.mul, operator.sub, operator.add])
+def test_an_interval_contains_the_truth_in_about_19_of_20_cases(
+    operation: Operation, variation: float, runs: tuple[int, int]
+) -> None:
+    def contained(rng: random.Random) -> bool:
+        left, right = measured(rng, 100.0, variation, runs[0]), measured(rng, 50.0, variation, runs[1])
+        return contains(operation(left, right), operation(100.0, 50.0))
+
+    assert 0.92 < share(2000, contained) < 0.98
+
+
+@pytest.mark.parametrize("count", [2, 5, 20])
+@pytest.mark.parametrize(("choose", "sign"), [(least, 1.0), (greatest, -1.0)])
+def test_looking_at_many_values_does_not_find_what_is_not_there(
+    choose: Callable[[list[Interval]], Interval], sign: float, count: int
+) -> None:
+    """All are the same: that one of them lies beyond it must be said in at most 2.5 % of the cases."""
+
+    def wrong(rng: random.Random) -> bool:
+        chosen = choose([measured(rng, 100.0, 0.05, 4) for _ in range(count)])
+        return chosen.high < 100.0 if sign > 0 else chosen.low > 100.0
+
+    assert share(1000, wrong) < 0.04
+
+
+def test_errors_of_one_source_cancel() -> None:
+    one = measured(random.Random(1), 100.0, 0.1, 3)
+    assert (one / one).low == pytest.approx(1) == (one / one).high
+    assert (one - one).exact
+
+
+def test_plain_numbers_move_the_ends_along() -> None:
+    one = measured(random.Random(1), 100.0, 0.1, 3)
+    two = Interval.exactly(2.0)
+    for result, expected in (
+        (one * two, (2 * one.low, 2 * one.high)),
+        (two * one, (2 * one.low, 2 * one.high)),
+        (one / two, (one.low / 2, one.high / 2)),
+        (one - two, (one.low - 2, one.high - 2)),
+        (two - one, (2 - one.high, 2 - one.low)),
+    ):
+        assert (result.low, result.high) == pytest.approx(expected)
+        assert result.errors
+
+
+def test_a_ratio_is_narrower_than_its_corners_and_not_below_zero() -> None:
+    left, right = (measured(random.Random(seed), 100.0, 0.4, 3) for seed in (3, 4))
+    corners = Interval(left.value, left.low, left.high) / Interval(right.value, right.low, right.high)
+    assert corners.low < (left / right).low < (left / right).high < corners.high
+    assert (left / right).low > 0
+
+
+def test_an_open_value_leaves_the_result_open() -> None:
+    one = measured(random.Random(1), 100.0, 0.1, 3)
+    assert (Interval(50.0, 40.0, math.inf) / one).high == math.inf
+    assert (one - Interval(50.0, 40.0, math.inf)).low == -math.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((100.0, 200.0), True), ((200.0, 100.0), False), ((100.0, 101.0), None)]
+)
+def test_measures_are_compared_by_their_ratio(values: tuple[float, float], expected: bool | None) -> None:
+    rng = random.Random(5)
+    left, right = (measured(rng, value, 0.05, 3) for value in values)
+    assert less(left, right) is expected
+    assert less(-right, -left) is expected

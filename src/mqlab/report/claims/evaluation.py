@@ -83,10 +83,12 @@ def evaluate(expression: Expression, values: ClaimValues) -> CheckResult:
 
 
 def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
-    """The systems that may be the best: one, or several whose intervals overlap."""
-    scores = {name: -value if _lower_is_better(metric) else value for name, value in values.items()}
-    top = greatest(scores.values())
-    return frozenset(name for name, value in scores.items() if value.high >= top.low)
+    """The systems that may be the best: one, or several of which none is surely better."""
+    lower = _lower_is_better(metric)
+    return frozenset(
+        name for name, value in values.items()
+        if not any((less(other, value) if lower else less(value, other)) for other in values.values())
+    )  # fmt: skip
 
 
 @dataclass

@@ -1,24 +1,48 @@
-"""Interval arithmetic.
+"""Values with intervals, and arithmetic on them.
 
-A result contains every value that the operation gives for values inside its operands. Ends are computed by the same
-floating-point operation as the values; rounding keeps their order.
+The random errors of two measures are independent. So those of their ratio add up as squares, and not as they would at
+the corners of two intervals: that is Welch's interval, with the degrees of freedom by Satterthwaite's formula.
+
+A value whose errors are not known (one run, a lower bound) is an interval that may be open. Its result with another
+contains every value that the operation gives for values inside its operands.
 """
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from mqlab.study.statistics import t_quantile
 
 Real = Callable[[float, float], float]
+# The probability outside of an interval, on each side.
+_TAIL: Final = 0.025
+
+
+class RandomError(NamedTuple):
+    """The standard error of a measure, times its effect on a value; and its degrees of freedom."""
+
+    effect: float
+    degrees_of_freedom: int
+
+
+Errors = Mapping[Hashable, RandomError]  # by the measure that they come from
 
 
 @dataclass(frozen=True)
 class Interval:
-    """From `low` to `high`, each maybe infinite; `value` is the best estimate inside, and finite."""
+    """From `low` to `high`, each maybe infinite; `value` is the best estimate inside, and finite.
+
+    `errors`: what makes it uncertain, if that is known; a plain number has none. `is_ratio`: it was multiplied or
+    divided, and is positive: its interval is computed on the logarithm.
+    """
 
     value: float
     low: float
     high: float
+    errors: Errors | None = field(default=None, compare=False, repr=False)
+    is_ratio: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if math.isinf(self.value) or math.isnan(self.value + self.low) or math.isnan(self.value + self.high):
@@ -28,66 +52,104 @@ class Interval:
 
     @classmethod
     def exactly(cls, value: float) -> "Interval":
-        return cls(value, value, value)
+        return cls(value, value, value, {})
+
+    @classmethod
+    def estimated(cls, value: float, errors: Errors, *, is_ratio: bool = False) -> "Interval":
+        return cls(value, *_ends(value, errors, _TAIL, is_ratio), errors, is_ratio)
 
     @property
     def exact(self) -> bool:
         return self.low == self.high
 
+    def at(self, tail: float) -> "Interval":
+        """The interval with this probability outside on each side; the same if its errors are not known."""
+        if not self.errors:
+            return self
+        low, high = _ends(self.value, self.errors, tail, self.is_ratio)
+        return Interval(self.value, min(low, self.low), max(high, self.high))
+
     def __neg__(self) -> "Interval":
-        return Interval(-self.value, -self.high, -self.low)
+        return Interval(-self.value, -self.high, -self.low, _scaled(self.errors, -1.0))
 
     def __add__(self, other: "Interval") -> "Interval":
-        return Interval(self.value + other.value, self.low + other.low, self.high + other.high)
+        if self.errors and other.errors:
+            return Interval.estimated(self.value + other.value, _sum(self.errors, other.errors))
+        # One of them is a plain number, or has unknown errors: the ends move along.
+        ends = (self.low + other.low, self.high + other.high)
+        return Interval(self.value + other.value, *ends, _sum(self.errors, other.errors))
 
     def __sub__(self, other: "Interval") -> "Interval":
         return self + -other
 
     def __mul__(self, other: "Interval") -> "Interval":
-        return _from_corners(self, other, operator.mul)
+        errors = _sum(_scaled(self.errors, other.value), _scaled(other.errors, self.value))
+        return _product(self, other, operator.mul, errors)
 
     def __truediv__(self, other: "Interval") -> "Interval":
         """Raises ZeroDivisionError when the divisor can only be zero or its best figure is zero."""
         if other.value == 0:
             raise ZeroDivisionError
+        errors = _sum(self.errors, _scaled(other.errors, -self.value / other.value))
+        errors = _scaled(errors, 1 / other.value) if errors else errors
+        if self.errors and other.errors and self.value > 0 < other.value:
+            return _product(self, other, _quotient, errors)
         if other.low < 0 < other.high:
             return Interval(self.value / other.value, -math.inf, math.inf)
         if other.high == 0:
             return -self / -other
-        return _from_corners(self, other, _quotient)
+        return _product(self, other, _quotient, errors)
 
     def __abs__(self) -> "Interval":
+        if self.low >= 0 or self.high <= 0:
+            return self if self.low >= 0 else -self
         ends = (abs(self.low), abs(self.high))
-        return Interval(abs(self.value), 0.0 if self.low <= 0 <= self.high else min(ends), max(ends))
+        return Interval(abs(self.value), 0.0, max(ends))
 
 
 def least(intervals: Iterable[Interval]) -> Interval:
+    """The least of some values. It is above a limit if all are; below one if any is: that needs a wider interval."""
     given = list(intervals)
-    return Interval(min(i.value for i in given), min(i.low for i in given), min(i.high for i in given))
+    if len(given) == 1:
+        return given[0]
+    highs = [one.at(_TAIL / len(given)).high for one in given]
+    return Interval(min(one.value for one in given), min(one.low for one in given), min(highs))
 
 
 def greatest(intervals: Iterable[Interval]) -> Interval:
+    """The greatest of some values. It is below a limit if all are; above one if any is: that needs a wider interval."""
     given = list(intervals)
-    return Interval(max(i.value for i in given), max(i.low for i in given), max(i.high for i in given))
+    if len(given) == 1:
+        return given[0]
+    lows = [one.at(_TAIL / len(given)).low for one in given]
+    return Interval(max(one.value for one in given), max(lows), max(one.high for one in given))
 
 
 def less(left: Interval, right: Interval) -> bool | None:
     """Whether `left < right` for all their values (True), for none (False), or it depends (None)."""
+    if left.errors and right.errors:
+        if left.value > 0 < right.value:
+            left, right = left / right, Interval.exactly(1.0)
+        else:
+            left, right = left - right, Interval.exactly(0.0)
     if left.high < right.low:
         return True
     return False if left.low >= right.high else None
 
 
-def _from_corners(left: Interval, right: Interval, operation: Real) -> Interval:
-    """A product or quotient is monotone in each operand, so its extremes lie at the corners."""
+def _product(left: Interval, right: Interval, operation: Real, errors: Errors | None) -> Interval:
+    """A product or quotient."""
+    value = operation(left.value, right.value)
+    if left.errors and right.errors and errors is not None:
+        return Interval.estimated(value, errors, is_ratio=left.value > 0 < right.value)
+    # It is monotone in each operand, so its extremes lie at the corners.
     corners = []
     for a in (left.low, left.high):
         for b in (right.low, right.high):
             corner = operation(a, b)
             # 0 x infinity: infinity is never reached, so values near this corner are near zero.
             corners.append(0.0 if math.isnan(corner) else corner)
-    value = operation(left.value, right.value)
-    return Interval(value, min(corners), max(corners))
+    return Interval(value, min(corners), max(corners), errors, value > 0 and (left.is_ratio or right.is_ratio))
 
 
 def _quotient(a: float, b: float) -> float:
@@ -95,3 +157,41 @@ def _quotient(a: float, b: float) -> float:
     if b == 0:
         return math.copysign(math.inf, a) if a else 0.0
     return a / b
+
+
+def _scaled(errors: Errors | None, factor: float) -> Errors | None:
+    if errors is None:
+        return None
+    return {source: RandomError(error.effect * factor, error.degrees_of_freedom) for source, error in errors.items()}
+
+
+def _sum(first: Errors | None, second: Errors | None) -> Errors | None:
+    """The errors of both; those of one source add up with their signs."""
+    if first is None or second is None:
+        return None
+    both = dict(first)
+    for source, error in second.items():
+        effect = error.effect + both[source].effect if source in both else error.effect
+        both[source] = RandomError(effect, error.degrees_of_freedom)
+    return both
+
+
+def _ends(value: float, errors: Errors, tail: float, is_ratio: bool) -> tuple[float, float]:
+    half = _half_width([error for error in errors.values() if error.effect], tail)
+    if not is_ratio or value <= 0:
+        return value - half, value + half
+    try:
+        factor = math.exp(half / value)
+    except OverflowError:
+        return 0.0, math.inf
+    return value / factor, value * factor
+
+
+def _half_width(errors: Sequence[RandomError], tail: float) -> float:
+    if not errors:
+        return 0.0
+    square = sum(error.effect**2 for error in errors)
+    spread = sum(error.effect**4 / error.degrees_of_freedom for error in errors)
+    # Effects so small that their powers vanish are no errors.
+    degrees_of_freedom = math.floor(square**2 / spread * (1 + 1e-9)) if spread else 1
+    return t_quantile(max(1, degrees_of_freedom), 1 - tail) * math.sqrt(square)

@@ -8,12 +8,13 @@ from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
 from mqlab.pipeline.schema import MeasureRow
-from mqlab.report.claims.interval import Interval
+from mqlab.report.claims.interval import Errors, Interval, RandomError
 from mqlab.report.data.pairing import stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
 from mqlab.study import Point
 from mqlab.study.language.expression import Expression
 from mqlab.study.language.reference import ANY, Reference
+from mqlab.study.statistics import t975
 
 Basis = Literal["measured", "published"]
 # From the end of one run to the start of the next: drain, records, a new system or agents.
@@ -135,15 +136,17 @@ class MeasuredValues(ClaimValues):
         return self.results.point_index
 
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:
-        measure = self._measure(system, self.point(reference), reference.metric)
+        point = self.point(reference)
+        measure = self._measure(system, point, reference.metric)
         # No metric is negative. One run has no spread, and a rate limited by the agents is a lower bound: both leave
         # the interval open. Disturbed runs say nothing.
-        if measure.quiet is False:
+        if measure.quiet is False or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
-        low = 0.0 if measure.ci95 is None else max(0.0, measure.value - measure.ci95)
-        unbounded = measure.ci95 is None or (measure.lower_bound and not within)
-        high = math.inf if measure.ci95 is None or unbounded else measure.value + measure.ci95
-        return Interval(measure.value, min(low, measure.value), high)
+        low = min(measure.value, max(0.0, measure.value - measure.ci95))
+        if measure.lower_bound and not within:
+            return Interval(measure.value, low, math.inf)
+        source = (system, point.scenario, point.name, reference.metric)
+        return Interval(measure.value, low, measure.value + measure.ci95, _errors(source, measure.ci95, measure.runs))
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -152,11 +155,15 @@ class MeasuredValues(ClaimValues):
             why = "it is a base itself" if point.base is None else self.results.absence(system, point)
             raise MissingValueError(f"no impact on {reference.metric} of {point.label}: {why}")
         base = next((p for p in self.results.points_of(point.scenario) if p.name == impact.base), point)
-        if impact.low is None or impact.high is None or not self._are_quiet(system, (point, base), reference.metric):
+        are_quiet = self._are_quiet(system, (point, base), reference.metric)
+        if impact.low is None or impact.high is None or impact.ci95 is None or not are_quiet:
             return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
-        low = _LEAST_CHANGE if self._is_lower_bound(system, base, reference.metric) else impact.low
-        high = math.inf if self._is_lower_bound(system, point, reference.metric) else impact.high
-        return Interval(impact.value, min(low, impact.value), max(high, impact.value))
+        is_bound = [self._is_lower_bound(system, one, reference.metric) for one in (base, point)]
+        low = _LEAST_CHANGE if is_bound[0] else impact.low
+        high = math.inf if is_bound[1] else impact.high
+        source = ("impact", system, point.scenario, point.name, reference.metric)
+        errors = None if any(is_bound) else _errors(source, impact.ci95, impact.runs)
+        return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
         measure = self._measure(system, point, metric)
@@ -205,6 +212,11 @@ class MeasuredValues(ClaimValues):
                     length = point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
                     seconds[system, point.scenario, point.name] = measure.runs * length
         return sum(seconds.values())
+
+
+def _errors(source: tuple[str, ...], ci95: float, runs: int) -> Errors:
+    """The random error of a measure, from the half width of its interval."""
+    return {source: RandomError(ci95 / t975(runs - 1), runs - 1)} if ci95 else {}
 
 
 class PublishedValues(ClaimValues):
