@@ -13,7 +13,7 @@ from mqlab.report.claims import evaluation
 from mqlab.report.claims.evaluation import CheckResult, best_of
 from mqlab.report.claims.interval import Interval
 from mqlab.report.claims.values import ClaimValues, MissingValueError
-from mqlab.study import Point, load_study
+from mqlab.study import Point, built_in_studies, load_study
 from mqlab.study.language.expression import Expression, parse
 from mqlab.study.language.reference import Reference
 
@@ -47,6 +47,29 @@ class Known:
 
     def peak(self, reference: Reference) -> Interval | None:
         return self.values.get(f"greatest {reference.scenario}")
+
+
+class Anything(Known):
+    """Has every value that a check asks for; changes are negative."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def value(self, reference: Reference, within: bool) -> Interval:  # noqa: ARG002
+        return around(100, 5)
+
+    def values_by_system(self, reference: Reference) -> Mapping[str, Interval]:  # noqa: ARG002
+        return {"a": around(100, 5), "b": around(50, 5)}
+
+    def impact(self, reference: Reference) -> Interval:  # noqa: ARG002
+        return around(-10, 2)
+
+    def points(self, reference: Reference) -> list[Point]:
+        del reference
+        return [Point.model_construct(scenario="A", name="", parameters={})]
+
+    def peak(self, reference: Reference) -> Interval | None:  # noqa: ARG002
+        return None
 
 
 def evaluate(expression: Expression, known: Known) -> CheckResult:
@@ -251,3 +274,26 @@ def test_what_is_decided_is_so_for_values_inside(check: str, known: dict[str, tu
     except (MissingValueError, ZeroDivisionError):
         return
     assert outcome.truth is None or outcome.truth is pointwise
+
+
+@pytest.mark.parametrize(
+    ("check", "found", "needed"),
+    [
+        ("rate.received[B] > rate.received[A]", "2 (1.81 to 2.21) times", "more than 1"),
+        ("impact(rate.received[C]) < impact(rate.received[D])", "-20 (-30 to -10) more", "less than 0"),
+        ("rate.received[A] <= 2 * impact(rate.received[C])", "180 (165 to 195) more", "at most 0"),
+    ],
+)
+def test_two_values_are_compared_by_their_ratio_or_difference(check: str, found: str, needed: str) -> None:
+    values = {"A": around(100, 5), "B": around(200, 10), "impact C": around(-40, 5), "impact D": around(-20, 5)}
+    (comparison,) = evaluate(parse(check), Known(values)).comparisons
+    assert (comparison.found, comparison.needed) == (found, needed)
+
+
+def test_every_check_of_the_studies_compares_something() -> None:
+    """Whatever the values are: a verdict says what was needed."""
+    for name in built_in_studies():
+        for claim in load_study(name).claims:
+            if claim.check is not None:
+                result = evaluation.evaluate(parse(claim.check), cast(ClaimValues, Anything()))
+                assert result.deciding.needed

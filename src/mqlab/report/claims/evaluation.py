@@ -133,7 +133,7 @@ class _Evaluator:
     def _compare(
         self, nodes: Sequence[ast.expr], sides: Sequence[Interval], relations: Sequence[ast.cmpop], truth: Truth
     ) -> None:
-        """Record a comparison: of one value with numbers, or of each two values by their ratio."""
+        """Record a comparison: of one value with numbers, or of each two values by their ratio or difference."""
         measured = [index for index, node in enumerate(nodes) if references(node)]
         if len(measured) == 1:
             (index,) = measured
@@ -145,11 +145,12 @@ class _Evaluator:
             self.comparisons.append(Comparison(truth, text, needed, sides[index], numbers))
             return
         for left, relation, right in zip(sides[:-1], relations, sides[1:], strict=True):
-            if right.value > 0:
-                ratio = left / right
-                needed = f"{_NEEDED[type(relation)]} 1"
-                decided = _ordered(left, relation, right)
-                self.comparisons.append(Comparison(decided, f"{format_interval(ratio)} times", needed, ratio, (1.0,)))
+            is_ratio = left.value > 0 < right.value
+            compared, limit = (left / right, 1.0) if is_ratio else (left - right, 0.0)
+            found = f"{format_interval(compared)} {'times' if is_ratio else 'more'}"
+            needed = f"{_NEEDED[type(relation)]} {limit:g}"
+            decided = _ordered(left, relation, right)
+            self.comparisons.append(Comparison(decided, found, needed, compared, (limit,)))
 
     def _side(self, node: ast.expr) -> Interval:
         value = self._number(node)

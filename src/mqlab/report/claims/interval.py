@@ -73,11 +73,11 @@ class Interval:
         return Interval(-self.value, -self.high, -self.low, _scaled(self.errors, -1.0))
 
     def __add__(self, other: "Interval") -> "Interval":
-        if self.errors and other.errors:
-            return Interval.estimated(self.value + other.value, _sum(self.errors, other.errors))
+        errors = _sum(self.errors, other.errors)
+        if errors and self.errors and other.errors:
+            return Interval.estimated(self.value + other.value, errors)
         # One of them is a plain number, or has unknown errors: the ends move along.
-        ends = (self.low + other.low, self.high + other.high)
-        return Interval(self.value + other.value, *ends, _sum(self.errors, other.errors))
+        return Interval(self.value + other.value, self.low + other.low, self.high + other.high, errors)
 
     def __sub__(self, other: "Interval") -> "Interval":
         return self + -other
@@ -140,7 +140,7 @@ def less(left: Interval, right: Interval) -> bool | None:
 def _product(left: Interval, right: Interval, operation: Real, errors: Errors | None) -> Interval:
     """A product or quotient."""
     value = operation(left.value, right.value)
-    if left.errors and right.errors and errors is not None:
+    if errors and left.errors and right.errors:
         return Interval.estimated(value, errors, is_ratio=left.value > 0 < right.value)
     # It is monotone in each operand, so its extremes lie at the corners.
     corners = []
