@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mqlab.report.claims.interval import Interval, RandomError, greatest, least, less
+from mqlab.report.claims.interval import Interval, Uncertainty, greatest, least, less
 from mqlab.study.statistics import t975
 
 Number = TypeVar("Number", Interval, float)
@@ -120,7 +120,7 @@ def measured(rng: random.Random, truth: float, variation: float, runs: int) -> I
     values = [rng.gauss(truth, truth * variation) for _ in range(runs)]
     error = stdev(values) / math.sqrt(runs)
     value, half = fmean(values), t975(runs - 1) * error
-    return Interval(value, value - half, value + half, {object(): RandomError(error, runs - 1)})
+    return Interval(value, value - half, value + half, {object(): Uncertainty(error, runs - 1)})
 
 
 def share(trials: int, happens: Callable[[random.Random], bool]) -> float:

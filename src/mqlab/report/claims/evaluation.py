@@ -45,7 +45,7 @@ _MIRRORED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CheckedComparison:
     """One comparison of a check, with what is `found` and `needed` in words; and whether they agree.
 
     `value` is None where systems are ranked. `limits` are the numbers that it must stay above or below.
@@ -62,10 +62,10 @@ class Comparison:
 class CheckResult:
     truth: Truth
     figures: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CheckedComparison, ...]
 
     @property
-    def deciding(self) -> Comparison:
+    def deciding(self) -> CheckedComparison:
         """The first comparison that has the truth of the whole check, or else the first."""
         return next((one for one in self.comparisons if one.truth is self.truth), self.comparisons[0])
 
@@ -95,7 +95,7 @@ def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
 class _Evaluator:
     values: ClaimValues
     figures: list[str] = field(default_factory=list)
-    comparisons: list[Comparison] = field(default_factory=list)
+    comparisons: list[CheckedComparison] = field(default_factory=list)
     within: bool = False
     bound_to: Point | None = None  # inside of min, max or mean over points
 
@@ -142,7 +142,7 @@ class _Evaluator:
             needed = " and ".join(f"{_NEEDED[relation]} {format_interval(limit)}" for relation, limit in limits)
             text = f"{format_interval(sides[index])}{_unit(nodes[index])}"
             numbers = tuple(limit.value for _, limit in limits)
-            self.comparisons.append(Comparison(truth, text, needed, sides[index], numbers))
+            self.comparisons.append(CheckedComparison(truth, text, needed, sides[index], numbers))
             return
         for left, relation, right in zip(sides[:-1], relations, sides[1:], strict=True):
             is_ratio = left.value > 0 < right.value
@@ -150,7 +150,7 @@ class _Evaluator:
             found = f"{format_interval(compared)} {'times' if is_ratio else 'more'}"
             needed = f"{_NEEDED[type(relation)]} {limit:g}"
             decided = _ordered(left, relation, right)
-            self.comparisons.append(Comparison(decided, found, needed, compared, (limit,)))
+            self.comparisons.append(CheckedComparison(decided, found, needed, compared, (limit,)))
 
     def _side(self, node: ast.expr) -> Interval:
         value = self._number(node)
@@ -166,7 +166,7 @@ class _Evaluator:
         self.figures.append(f"{text_of(call)} = {first}")
         named = self.values.resolve_system(str(name.value))
         truth = False if named not in candidates else True if len(candidates) == 1 else None
-        self.comparisons.append(Comparison(truth, f"{first} first", f"{named} first"))
+        self.comparisons.append(CheckedComparison(truth, f"{first} first", f"{named} first"))
         return truth
 
     def _number(self, node: ast.expr) -> Interval:
@@ -235,7 +235,7 @@ def format_interval(value: Interval) -> str:
 
 
 def _unit(node: ast.expr) -> str:
-    """What a value counts: a quotient times, an impact percent."""
+    """The unit of a value: times for a quotient, percent for an impact."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return " times"
     calls = {function_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}

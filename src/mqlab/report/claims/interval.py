@@ -20,14 +20,14 @@ Real = Callable[[float, float], float]
 _TAIL: Final = 0.025
 
 
-class RandomError(NamedTuple):
+class Uncertainty(NamedTuple):
     """The standard error of a measure, times its effect on a value; and its degrees of freedom."""
 
     effect: float
     degrees_of_freedom: int
 
 
-Errors = Mapping[Hashable, RandomError]  # by the measure that they come from
+Errors = Mapping[Hashable, Uncertainty]  # by the measure that they come from
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _quotient(a: float, b: float) -> float:
 def _scaled(errors: Errors | None, factor: float) -> Errors | None:
     if errors is None:
         return None
-    return {source: RandomError(error.effect * factor, error.degrees_of_freedom) for source, error in errors.items()}
+    return {source: Uncertainty(error.effect * factor, error.degrees_of_freedom) for source, error in errors.items()}
 
 
 def _sum(first: Errors | None, second: Errors | None) -> Errors | None:
@@ -172,7 +172,7 @@ def _sum(first: Errors | None, second: Errors | None) -> Errors | None:
     both = dict(first)
     for source, error in second.items():
         effect = error.effect + both[source].effect if source in both else error.effect
-        both[source] = RandomError(effect, error.degrees_of_freedom)
+        both[source] = Uncertainty(effect, error.degrees_of_freedom)
     return both
 
 
@@ -187,7 +187,7 @@ def _ends(value: float, errors: Errors, tail: float, is_ratio: bool) -> tuple[fl
     return value / factor, value * factor
 
 
-def _half_width(errors: Sequence[RandomError], tail: float) -> float:
+def _half_width(errors: Sequence[Uncertainty], tail: float) -> float:
     if not errors:
         return 0.0
     square = sum(error.effect**2 for error in errors)

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
 from mqlab.pipeline.schema import MeasureRow
-from mqlab.report.claims.interval import Errors, Interval, RandomError
+from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
 from mqlab.study import Point
@@ -216,7 +216,7 @@ class MeasuredValues(ClaimValues):
 
 def _errors(source: tuple[str, ...], ci95: float, runs: int) -> Errors:
     """The random error of a measure, from the half width of its interval."""
-    return {source: RandomError(ci95 / t975(runs - 1), runs - 1)} if ci95 else {}
+    return {source: Uncertainty(ci95 / t975(runs - 1), runs - 1)} if ci95 else {}
 
 
 class PublishedValues(ClaimValues):

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 
-from mqlab.report.claims.evaluation import Comparison, evaluate
+from mqlab.report.claims.evaluation import CheckedComparison, evaluate
 from mqlab.report.claims.interval import Interval
 from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, MissingValueError, PublishedValues
 from mqlab.report.data.run_results import RunResults
@@ -117,7 +117,7 @@ def _ends(value: Interval | None) -> _Ends:
     return {"measured": value.value, "low": low, "high": high}
 
 
-def _missing_minutes(expression: Expression, source: ClaimValues, deciding: Comparison) -> float | None:
+def _missing_minutes(expression: Expression, source: ClaimValues, deciding: CheckedComparison) -> float | None:
     """The interval shrinks with the root of the number of runs: so many more make it end before the nearest limit."""
     value = deciding.value
     if value is None or not deciding.limits:
