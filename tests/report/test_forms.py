@@ -170,11 +170,12 @@ class TestClaims:
         first, second = found.row("Alpha"), found.row("Beta")
         assert "Read as: at every depth." in first[0]
         assert first[1].startswith("not testable here"), "one of the printed values is N/A"
-        assert first[2].startswith("holds min(rate.round_trips[preload, preload=*] of")
+        assert first[2] == "holds measured 4 (3.96 to 4.06) times, needed more than 1"
         assert first[3] == "holds"
         assert second[1].startswith("refuted")
         assert second[1].endswith("The study's own figures contradict it.")
-        assert second[2].startswith("refuted impact(")
+        assert second[2].startswith("refuted measured ")
+        assert " %, needed " in second[2]
 
 
 def test_an_exhibit_of_nothing_says_so(tmp_path: Path) -> None:

@@ -236,6 +236,8 @@ def format_interval(value: Interval) -> str:
 
 def _unit(node: ast.expr) -> str:
     """The unit of a value: times for a quotient, percent for an impact."""
+    if isinstance(node, ast.Call) and function_name(node) in OVER_POINTS and len(node.args) == 1:
+        return _unit(node.args[0])
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
         return " times"
     calls = {function_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
