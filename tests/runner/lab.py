@@ -19,6 +19,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
 from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.conductor import Conductor, Progress, RunPlan
+from mqlab.runner.rounds import Budget
 from mqlab.study import Point, load_study
 from mqlab.systems import System, system
 from table_rows import Row
@@ -37,7 +38,7 @@ def ignore(_: Progress) -> None:
 def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
     watch: Watch = ignore, patience: float = PATIENCE, interrupt_in: str = "",
-    warm_up: bool = False, watch_noise: bool = False,
+    warm_up: bool = False, watch_noise: bool = False, budget: Budget | None = None, restart: bool = False,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
@@ -45,7 +46,9 @@ def conducted(
     """
     folder = RunFolder.create(parent, "test")
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
-    order = RunPlan(load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise)
+    order = RunPlan(
+        load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise, budget, restart
+    )
 
     async def conduct() -> None:
         def seen(progress: Progress) -> None:

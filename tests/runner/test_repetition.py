@@ -12,6 +12,7 @@ from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.json_values import JsonObject
 from mqlab.runner import conductor as conducting
 from mqlab.runner.conductor import Progress
+from mqlab.runner.rounds import Budget, CountedRates, SeriesKey
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.study import Point
 from mqlab.systems import Durability, Running, System
@@ -107,11 +108,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
 
 def play(
     played: Played, tmp_path: Path, points: list[Point], seen: list[Progress] | None = None,
-    **rates: list[float | None],
+    budget: Budget | None = None, restart: bool = False, **rates: list[float | None],
 ) -> list[tuple[str, str, int]]:  # fmt: skip
     played.rates = {name: iter(values) for name, values in rates.items()}
     watch = (lambda _: None) if seen is None else seen.append
-    conducted(tmp_path, points, systems=[FakeSystem(name) for name in rates], agents=1, watch=watch)
+    systems = [FakeSystem(name) for name in rates]
+    conducted(tmp_path, points, systems=systems, agents=1, watch=watch, budget=budget, restart=restart)
     return played.order
 
 
@@ -130,11 +132,61 @@ def test_a_wild_point_runs_until_its_budget_ends(played: Played, tmp_path: Path)
     assert [repetition for *_, repetition in order] == [1, 2, 3, 4, 5]
 
 
-def test_a_point_stops_as_soon_as_it_is_known(played: Played, tmp_path: Path) -> None:
-    rates: list[float | None] = [900.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0, 1000.0]
-    order = play(played, tmp_path, [point(least=2, most=9, until="interval(rate) < 5%")], one=rates)
-    # 900 beside five of 1000: the half width is 4.4 % of the mean; beside four it is 5.7 %.
+def test_the_interval_of_a_point_is_looked_at_after_3_6_and_12_runs(played: Played, tmp_path: Path) -> None:
+    # 900 beside two of 1000: the half width is 15 % of the mean; beside five it is 4.4 %.
+    rates: list[float | None] = [900.0, *[1000.0] * 11]
+    order = play(played, tmp_path, [point(least=2, most=12, until="interval(rate) < 5%")], one=rates)
     assert [repetition for *_, repetition in order] == [1, 2, 3, 4, 5, 6]
+
+
+def test_points_that_agree_by_chance_are_not_known_if_all_others_scatter(played: Played, tmp_path: Path) -> None:
+    """Of five points, whose rates come in turns, one has equal rates three times."""
+    scatter = [(1000.0, 900.0, 1100.0), (1000.0, 1100.0, 900.0), (900.0, 1000.0, 1100.0), (1100.0, 1000.0, 910.0)]
+    points = [point(scenario, least=3, most=6, until="interval(rate) < 5%") for scenario in "ABCDE"]
+    first = [rate for row in zip((1000.0, 1001.0, 1000.0), *scatter, strict=False) for rate in row]
+    by_point = [rate for column in range(5) for rate in first[column::5]]
+    order = play(played, tmp_path, points, one=[*by_point, *[1000.0] * 15])
+    assert [repetition for scenario, _, repetition in order if scenario == "A"] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_budget_is_spent_on_the_points_that_are_open(played: Played, tmp_path: Path) -> None:
+    asked: list[CountedRates] = []
+
+    def find_open(rates: CountedRates, seconds_left: float) -> list[SeriesKey]:
+        assert 0 < seconds_left <= 60
+        asked.append({key: dict(runs) for key, runs in rates.items()})
+        return [("one", "B", "")] if len(asked) < 3 else []
+
+    points = [point("A", most=12, until=RULE), point("B", most=12, until=RULE)]
+    seen: list[Progress] = []
+    order = play(played, tmp_path, points, seen, budget=Budget(60.0, find_open), one=[1000.0] * 20)
+    # Each point once; then the open one up to the looks at 3 and at 6 runs; at the third nothing is open.
+    assert order == [("A", "one", 1), *(("B", "one", repetition) for repetition in range(1, 7))]
+    assert [len(rates["one", "B", ""]) for rates in asked] == [1, 3, 6]
+    assert asked[0]["one", "A", ""][1]["rate.work"] == pytest.approx(1000, rel=0.01)
+    assert all(progress.seconds_left is not None and progress.seconds_left <= 60 for progress in seen)
+    assert seen[-1].rate == pytest.approx(1000, rel=0.01)
+
+
+def test_when_the_time_is_over_every_point_has_its_least_number_of_runs(played: Played, tmp_path: Path) -> None:
+    points = [point("A", most=12, until=RULE), point("B", least=2, most=12, until=RULE)]
+    order = play(played, tmp_path, points, budget=Budget(0.0), one=WILD)
+    assert order == [("A", "one", 1), ("B", "one", 1), ("B", "one", 2)]
+
+
+def test_looks_at_the_means_are_counted(played: Played, tmp_path: Path) -> None:
+    """Only those: a rule that looks at the width says nothing of the mean."""
+    for budget, looks in ((None, 1), (Budget(9.0), 1), (Budget(9.0, lambda *_: ()), 3)):
+        played.rates = {"one": iter([1000.0] * 12)}
+        folder = conducted(
+            tmp_path, [point(least=1, most=12, until=RULE)], systems=[FakeSystem("one")], agents=1, budget=budget
+        )
+        assert folder.meta()["looks"] == looks
+
+
+def test_every_repetition_begins_with_a_new_start_if_it_is_wanted(played: Played, tmp_path: Path) -> None:
+    play(played, tmp_path, [point("A", most=3), point("B", most=1)], restart=True, one=STEADY)
+    assert FakeSystem.starts["one"] == 3
 
 
 def test_a_known_point_still_runs_the_least(played: Played, tmp_path: Path) -> None:
@@ -154,8 +206,8 @@ def test_systems_take_turns_and_one_that_is_known_leaves_the_round(played: Playe
     points = [point("A", least=2, most=4, until=RULE), point("B", least=1, most=1)]
     order = play(played, tmp_path, points, steady=STEADY, wild=WILD)
     assert order == [
-        ("A", "steady", 1), ("A", "wild", 1), ("A", "wild", 2), ("A", "steady", 2), ("A", "wild", 3), ("A", "wild", 4),
-        ("B", "steady", 1), ("B", "wild", 1),
+        ("A", "steady", 1), ("A", "wild", 1), ("A", "wild", 2), ("A", "steady", 2),
+        ("B", "steady", 1), ("B", "wild", 1), ("A", "wild", 3), ("A", "wild", 4),
     ]  # fmt: skip
 
 

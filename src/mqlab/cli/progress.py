@@ -7,6 +7,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from mqlab.cli.console import stderr_console
 from mqlab.events.schema import MEASURE, WARM_UP
 from mqlab.runner.conductor import Progress as LoadProgress
+from mqlab.study.language.units import format_duration
 
 
 class ProgressBars:
@@ -37,13 +38,14 @@ class ProgressBars:
         # The duration of a fixed amount of work is not known.
         timed = progress.phase in (WARM_UP, MEASURE) and progress.phase_seconds > 0
         seconds = f" ({progress.phase_seconds:g} s)" if timed else ""
+        run = f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}"
         self._bars.update(
             self._runs, completed=progress.runs_done, total=progress.runs_expected,
-            detail=f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}, {progress.phase}{seconds}",
+            detail=f"{run}, {progress.phase}{seconds}{_so_far(progress)}",
         )  # fmt: skip
         if not self._console.is_terminal and progress.label != self._last_label:
             self._last_label = progress.label
-            self._console.print(f"run {progress.runs_done + 1} of {progress.runs_expected}: {progress.label}")
+            self._console.print(f"run {run}{_so_far(progress)}")
 
     def start_measures(self) -> None:
         if self._runs is not None:
@@ -56,3 +58,10 @@ class ProgressBars:
     def update_measures(self, table: str, done: int, total: int) -> None:
         assert self._tables is not None
         self._bars.update(self._tables, completed=done, total=total, detail=table)
+
+
+def _so_far(progress: LoadProgress) -> str:
+    """The last rate and the time that is left, as far as they are known."""
+    rate = "" if progress.rate is None else f"; the last {progress.rate:,.0f}/s"
+    left = progress.seconds_left
+    return rate if left is None else f"{rate}; {format_duration(max(0, round(left)))} left"

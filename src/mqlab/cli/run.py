@@ -3,8 +3,11 @@
 import asyncio
 import shlex
 import sys
+import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 import uvloop
@@ -20,12 +23,18 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
+from mqlab.report.claims.open_points import open_points
+from mqlab.report.data.run_results import RunResults
 from mqlab.runner.conductor import Conductor, RunPlan
+from mqlab.runner.rounds import Budget
 from mqlab.runner.study_files import check_stand_in
-from mqlab.study import DEFAULT_SCALE, Study, StudyError, built_in_studies, load_study
+from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, built_in_studies, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import mask_text
+
+# The most runs of a point with `--minutes`.
+_MOST_RUNS: Final = 48
 
 IgnoreNoise = Annotated[
     bool,
@@ -51,6 +60,17 @@ def run(
     only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
     runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
     agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="The time for all runs, spent where verdicts are undecided; every point is run once in any case. "
+            "Default: that of the scale.",
+        ),
+    ] = None,
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Run each system against itself, and print the rate of false differences.")
+    ] = False,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -63,13 +83,14 @@ def run(
             study = load_study(name)
             if not system:
                 _check_stand_ins(study)
-            systems = _systems(system or default_systems(study))
-            orders.append(
-                RunPlan(study, scale, study.points(scale, only or ()), systems, agents, command, not ignore_noise)
-            )
+            systems = _systems(system or default_systems(study), twice=aa)
+            points = study.points(scale, only or ())
+            points = _with_more_runs(points) if minutes else points
+            restart = scale != DEFAULT_SCALE
+            orders.append(RunPlan(study, scale, points, systems, agents, command, not ignore_noise, restart=restart))
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
-    documents = _run_all(orders, runs, master, quiet=as_json)
+    documents = _run_all(orders, runs, master, minutes, quiet=as_json)
     if as_json:
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
     exit_with_status(documents)
@@ -88,7 +109,15 @@ def _check_stand_ins(study: Study) -> None:
             raise study.error(f"stand_ins.{published}: {error}", "stand_ins", published) from None
 
 
-def _systems(texts: list[str]) -> list[System]:
+def _with_more_runs(points: list[Point]) -> list[Point]:
+    """With a budget of the user's own, the time ends the runs of a point and not their number."""
+    return [
+        point.model_copy(update={"repeat": point.repeat.model_copy(update={"least": 1, "most": _MOST_RUNS})})
+        for point in points
+    ]
+
+
+def _systems(texts: list[str], *, twice: bool) -> list[System]:
     try:
         systems = [parse_system(text) for text in texts]
     except SystemSettingError as error:
@@ -101,26 +130,39 @@ def _systems(texts: list[str]) -> list[System]:
         # Check before the first run, which may take hours.
         if reason := not_ready(system):
             fail(reason, Exit.SYSTEM_UNAVAILABLE)
-    return systems
+    return [one for system in systems for one in (system, system.again())] if twice else systems
 
 
-def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[JsonObject]:
+def _run_all(
+    orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool
+) -> list[JsonObject]:
     """Run the studies one after the other. The index of the reports is written even if a study fails."""
     done: list[RunFolder] = []
+    end = None if minutes is None else time.monotonic() + 60 * minutes
     try:
-        for order in orders:
-            done.append(run_study(order, runs, master, quiet=quiet))  # noqa: PERF401 - keeps the finished ones if one fails
+        for number, order in enumerate(orders):
+            left = len(orders) - number
+            seconds = order.study.budget(order.scale) if end is None else (end - time.monotonic()) / left
+            title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
+            done.append(run_study(order, runs, master, quiet=quiet, seconds=seconds, title=title))
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
     return [document(folder) for folder in done]
 
 
-def run_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
+def run_study(
+    order: RunPlan, runs: Path, master: str | None, *, quiet: bool, seconds: float | None = None, title: str = ""
+) -> RunFolder:
+    """`seconds`: the budget of the runs."""
     try:
         folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
     except OSError as error:
         fail(f"--runs {runs}: cannot create a run folder there ({error.strerror or error})", Exit.USAGE)
+    if seconds is not None:
+        order = replace(order, budget=_budget(order, folder, seconds))
+    if title:
+        say(title)
     try:
         with ProgressBars() as bars:
             uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
@@ -136,3 +178,11 @@ def run_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) ->
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
     return folder
+
+
+def _budget(order: RunPlan, folder: RunFolder, seconds: float) -> Budget:
+    """It is spent on the claims of the study, if there are any."""
+    if not any(claim.check for claim in order.study.claims):
+        return Budget(seconds)
+    meta = {"scale": order.scale, "systems": [{"name": system.label} for system in order.systems]}
+    return Budget(seconds, partial(open_points, RunResults(folder, meta, order.study), order.points))

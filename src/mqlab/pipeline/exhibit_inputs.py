@@ -26,6 +26,6 @@ def exhibit_inputs(exhibits: Iterable[Exhibit]) -> ExhibitInputs:
     comparisons = [view for view in views if view.kind in ("ratio", "faster")]
     peaks = [(view.metric, view.over) for view in views if view.kind == "peak" or view.over]
     return ExhibitInputs(
-        compared_metrics=tuple(dict.fromkeys(view.metric for view in comparisons if not view.over)),
+        compared_metrics=tuple(dict.fromkeys(("rate.work", *(view.metric for view in comparisons if not view.over)))),
         peaks=tuple(dict.fromkeys(peaks)),
     )

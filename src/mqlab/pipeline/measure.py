@@ -56,6 +56,7 @@ def measure(
     audited = steps.collect("audits", lambda: audits(events.runs, events.roles, events.clocks, counts))
     of_runs = steps.collect("noise", lambda: noise(audited, events.machine))
     used = used_runs(of_runs)
+    looks = int(folder.meta().get("looks") or 1)
     by_run, by_slot, *_ = steps.collect_all(
         {
             "run_measures": lambda: run_measures(_run_metrics(steps, counts), used),
@@ -68,14 +69,14 @@ def measure(
     )
     by_point, *_ = steps.collect_all(
         {
-            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, folder), of_runs),
-            "impacts": lambda: impacts(by_run, counts.points),
+            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, folder), of_runs, looks),
+            "impacts": lambda: impacts(by_run, counts.points, looks),
             "series": lambda: series(by_slot, steps.table("broker samples")),
         }
     )
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
     at_peaks = steps.collect("peaks", lambda: peaks(by_point, counts.points, inputs.peaks))
-    steps.collect("comparisons", lambda: comparisons(by_run, at_peaks, inputs.compared_metrics))
+    steps.collect("comparisons", lambda: comparisons(by_run, at_peaks, inputs.compared_metrics, looks))
     begin_measures(folder)
     complete_measures(folder, sources, {name: write_table(folder, name, steps.rows[name]) for name in TABLES})
     steps.report_progress("")

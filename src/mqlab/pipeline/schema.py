@@ -106,6 +106,7 @@ class MeasureRow:
     unit: str
     ci95: float | None
     runs: Int32  # that have a value
+    degrees_of_freedom: Int32 | None  # of its interval: of its own runs, and as far as they agree of all points' runs
     bound_by: str | None  # what was at its limit in most of the runs: network, disk, client or broker
     attempted: Int32  # runs
     void: Int32  # runs that are not clean
@@ -189,6 +190,7 @@ class ImpactRow(PointColumns):
     ci95: float | None
     paired: bool  # whether each repetition gave one ratio
     runs: Int32
+    degrees_of_freedom: Int32 | None
 
 
 @dataclass(frozen=True)

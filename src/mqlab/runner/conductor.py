@@ -1,10 +1,11 @@
-"""The conductor: plays every point of a study on every system, and repeats it until its rate is known well enough."""
+"""The conductor: plays every point of a study on every system, and repeats it as often as rounds.py asks for."""
 
 import resource
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from mqlab.runner.checks.sync_check import check_syncs
 from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.machine import describe_machine, package_versions
 from mqlab.runner.noise import MAX_TAKEN_SHARE, machine_state
+from mqlab.runner.rounds import Budget, Rounds, RunSeries
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, resolve_files
@@ -39,11 +41,15 @@ _REPEATED_SHARE = 1 / 3
 @dataclass(frozen=True)
 class Progress:
     runs_done: int
-    # All runs, if no point needs more than its least number of repetitions.
+    # All runs up to the next look, which may ask for more.
     runs_expected: int
     label: str
     phase: str
     phase_seconds: float
+    # The rate of the run before; None before the first.
+    rate: float | None = None
+    # Until the budget is spent, or until the expected runs are over at the present speed; None if nothing is known yet.
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,16 @@ class RunPlan:
     command: str = ""
     # False: the noise of the machine is neither recorded nor a reason to repeat a run.
     watch_noise: bool = True
+    # None: each point is repeated until its repetition rule is met.
+    budget: Budget | None = None
+    # Whether every repetition begins with systems that were started anew, so that it contains the luck of a start.
+    restart: bool = False
+
+    @property
+    def looks(self) -> int:
+        """How often the lab looks at the means, to decide whether they need more runs."""
+        by_means = self.budget is not None and self.budget.find_open is not None
+        return max((point.repeat.looks for point in self.points), default=1) if by_means else 1
 
     def __post_init__(self) -> None:
         for point in self.points:
@@ -70,22 +86,6 @@ class RunPlan:
             errors = [error for system in self.systems if (error := _setting_error(system, point))]
             if errors and len(errors) == len(self.systems):
                 raise errors[0]
-
-
-@dataclass
-class _Series:
-    """The repetitions of one point on one system."""
-
-    point: Point
-    system: System
-    rates: list[float] = field(default_factory=list)
-
-    def is_done(self, repetition: int) -> bool:
-        """Whether the rate is known well enough without this repetition."""
-        repeat = self.point.repeat
-        if repetition <= repeat.least:
-            return False
-        return repetition > repeat.most or (repeat.until is not None and repeat.until.is_met(self.rates))
 
 
 class Conductor:
@@ -108,6 +108,9 @@ class Conductor:
             for system in plan.systems
         }
         self._expected = sum(self._remaining.values())
+        self._started = time.monotonic()
+        self._rounds = Rounds([], plan.budget, self._started)
+        self._last_rate: float | None = None
         self._meta: JsonObject = {}
 
     async def conduct(self) -> None:
@@ -121,8 +124,7 @@ class Conductor:
             for number in range(1, max(self._plan.agents, 2 if has_two_brokers else 1) + 1):
                 self._agents.append(await AgentProcess.start(number))
             await self._calibrate()
-            for group in interleaved_groups(self._plan.points):
-                await self._interleave(group)
+            await self._play_rounds()
             if not self._completed and self._capabilities.last_failure:
                 raise SystemFailedError(self._capabilities.last_failure)
             self._meta["status"] = COMPLETE
@@ -154,6 +156,8 @@ class Conductor:
             "systems": [describe_system(system, self._capabilities.points_of(system)) for system in plan.systems],
             "absences": self._capabilities.absences(),
             "extended": [],
+            "looks": plan.looks,
+            "minutes": plan.budget and plan.budget.seconds / 60,
             "machine": describe_machine(self._data),
             "noise": {"max_taken_share": MAX_TAKEN_SHARE, **machine_state()} if plan.watch_noise else None,
             "packages": package_versions(),
@@ -177,27 +181,50 @@ class Conductor:
                 if None in (calibration.sent, calibration.received):
                     await self._replace_agents()
 
-    async def _interleave(self, group: Sequence[Point]) -> None:
-        """Play rounds of all series that are not done; every second round in reverse order: A B B A."""
-        all_series = [_Series(point, system) for point in group for system in self._plan.systems]
-        clients = (series for series in all_series if series.point.topology == "client" and self._plays(series))
-        await self._systems.start_ahead(self._configure(series.system, series.point) for series in clients)
-        repetition = 0
-        while True:
-            repetition += 1
-            unfinished = [series for series in all_series if not series.is_done(repetition) and self._plays(series)]
-            if not unfinished:
-                return
-            self._expected += sum(repetition > series.point.repeat.least for series in unfinished)
-            for series in unfinished if repetition % 2 else reversed(unfinished):
-                if not self._plays(series):
-                    continue  # the system was excluded in this round
-                outcome = await self._run(series.point, series.system, repetition)
-                if outcome.status == COMPLETE:
-                    self._completed += 1
-                    series.rates.append(outcome.rate(series.point))
+    async def _play_rounds(self) -> None:
+        groups = [
+            [RunSeries(point, system) for point in group for system in self._plan.systems]
+            for group in interleaved_groups(self._plan.points)
+        ]
+        all_series = [series for group in groups for series in group]
+        self._rounds = Rounds(all_series, self._plan.budget, self._started)
+        for group in groups:
+            await self._interleave(group, None)
+        for target, chosen in self._rounds.looks():
+            keys = {series.key for series in chosen if self._plays(series)}
+            self._expected += sum(target - series.played for series in chosen if series.key in keys)
+            for group in groups:
+                await self._interleave([series for series in group if series.key in keys], target)
 
-    def _plays(self, series: _Series) -> bool:
+    async def _interleave(self, group: Sequence[RunSeries], target: int | None) -> None:
+        """Play rounds up to `target` runs (None: the least number); every second in reverse order: A B B A."""
+        clients = (series for series in group if series.point.topology == "client" and self._plays(series))
+        await self._systems.start_ahead(self._configure(series.system, series.point) for series in clients)
+        while True:
+            due = [series for series in group if self._is_due(series, target)]
+            if not due:
+                return
+            repetition = min(series.played for series in due) + 1
+            if self._plan.restart and repetition > 1:
+                await self._systems.stop_all()
+            for series in due if repetition % 2 else reversed(due):
+                if self._is_due(series, target) and series.played < repetition:
+                    await self._play_series(series)
+
+    def _is_due(self, series: RunSeries, target: int | None) -> bool:
+        """Not if its system was excluded meanwhile."""
+        return self._plays(series) and self._rounds.goes_on(series, target)
+
+    async def _play_series(self, series: RunSeries) -> None:
+        series.played += 1
+        outcome = await self._run(series.point, series.system, series.played)
+        if outcome.status == COMPLETE:
+            self._completed += 1
+            self._last_rate = outcome.rate(series.point)
+            if not outcome.disturbed:
+                series.rates[series.played] = outcome.rates(series.point)
+
+    def _plays(self, series: RunSeries) -> bool:
         return not self._capabilities.why_not(series.system, series.point)
 
     def _configure(self, base: System, point: Point) -> System:
@@ -286,7 +313,10 @@ class Conductor:
 
     def _report(self, point: Point, phase: str, seconds: float) -> None:
         done = max(0, self._runs - 1 - self._repeats)
-        self._watch(Progress(done, self._expected, point.label, phase, seconds))
+        left = self._rounds.seconds_left if self._plan.budget else None
+        if left is None and done:
+            left = (time.monotonic() - self._started) / done * (self._expected - done)
+        self._watch(Progress(done, self._expected, point.label, phase, seconds, self._last_rate, left))
 
 
 def _setting_error(system: System, point: Point) -> SystemSettingError | None:

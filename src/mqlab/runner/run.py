@@ -44,11 +44,15 @@ class RunOutcome:
 
     def rate(self, point: Point) -> float:
         """The rate that the repetition rule of the point looks at."""
+        return self.rates(point)["rate.work"]
+
+    def rates(self, point: Point) -> dict[str, float]:
+        """All rates by metric."""
         counted = {
             "rate.sent": self.counted_sent, "rate.received": self.counted_received,
             "rate.round_trips": self.counted_round_trips,
         }  # fmt: skip
-        return counted[point.work] / self.seconds
+        return {name: count / self.seconds for name, count in (*counted.items(), ("rate.work", counted[point.work]))}
 
 
 class RunRecords:

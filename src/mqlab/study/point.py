@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from mqlab.study.repetition import RepetitionRule
+from mqlab.study.statistics import look_count
 
 
 class _Frozen(BaseModel):
@@ -34,6 +35,11 @@ class Repeat(_Frozen):
     until: Annotated[RepetitionRule | None, BeforeValidator(_rule), PlainSerializer(lambda rule: rule and str(rule))]
     least: int
     most: int
+
+    @property
+    def looks(self) -> int:
+        """How often the lab looks at the runs, to decide whether it needs more. A fixed number is looked at once."""
+        return 1 if self.least == self.most else look_count(self.most)
 
 
 class Point(_Frozen):

@@ -27,7 +27,7 @@ class Scenario:
 
     def points(self, scale: Parameters) -> list[Point]:
         """Return the points at that scale. Raises ValueError if the parameters are inconsistent."""
-        common = {key: value for key, value in scale.items() if key != "scenarios"}
+        common = {key: value for key, value in scale.items() if key not in ("scenarios", "budget")}
         own = scale.get("scenarios", {}).get(self.name, {})
         return expand(self.name, merge(self.parameters, common, own), self.base)
 
@@ -65,6 +65,11 @@ class Study:
             if not only or scenario.name in only
             for point in scenario.points(self.scales[scale])
         ]
+
+    def budget(self, scale: str) -> float | None:
+        """Return the seconds for all runs at that scale; None: as many as the repetition rules need."""
+        seconds = self.scales[scale].get("budget")
+        return None if seconds is None else float(seconds)
 
     def error(self, message: str, key: str, value: str) -> StudyError:
         """Return an error with the line of a setting and its value, or of ("stand_ins", published system)."""

@@ -8,6 +8,7 @@ a system is the driver's part (`mqlab.drivers.api`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
+from mqlab.study.self_comparison import twin_of
 
 FileUse = Literal["read", "write"]
 Syncs = Literal["before confirming", "later", "never", "unknown"]
@@ -98,6 +100,12 @@ class System(ABC):
         changed = type(self)({**self.settings, **settings})
         changed.label = self.label
         return changed
+
+    def again(self) -> Self:
+        """The same system under a second name, to compare it with itself."""
+        twin = copy(self)
+        twin.label = twin_of(self.label)
+        return twin
 
     @abstractmethod
     def describe(self) -> JsonObject:

@@ -13,7 +13,7 @@ from mqlab.study import METRICS
 _KEY: Final = ("scenario", "point", "over", "parameters", "metric")
 
 
-def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str]) -> DataFrame:
+def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str], looks: int) -> DataFrame:
     """Compare every ordered pair of systems: at each point that both have run, for `metrics`; and at each peak.
 
     See kernels/ratios.py for the interval [low, high]; `ci95` is its wider half. `faster` is the system with the better
@@ -26,7 +26,7 @@ def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str
     # At the same point the runs of the systems are interleaved; peaks may be at different points.
     interleaved = fn.col("first_point") == fn.col("second_point")
     return (
-        add_ratio(pairs, interleaved)
+        add_ratio(pairs, interleaved, looks, ("first_system", "second_system", "metric", "over"), _KEY)
         .withColumn("ci95", wider_half_width(fn.col("ratio"), fn.col("low"), fn.col("high")))
         .withColumns(_leader())
         .withColumn("first", fn.col("first_system"))

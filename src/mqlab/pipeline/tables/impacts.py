@@ -7,7 +7,7 @@ from mqlab.pipeline.kernels.ratios import add_ratio, run_values, wider_half_widt
 from mqlab.pipeline.schema import ImpactRow, columns
 
 
-def impacts(run_measures: DataFrame, points: DataFrame) -> DataFrame:
+def impacts(run_measures: DataFrame, points: DataFrame, looks: int) -> DataFrame:
     """The change in percent of every point that has a base, negative where the value is below the base's.
 
     Runs of points and their bases are interleaved; see kernels/ratios.py for the interval. `ci95` is its wider half.
@@ -26,7 +26,7 @@ def impacts(run_measures: DataFrame, points: DataFrame) -> DataFrame:
         name: 100 * (fn.col(column) - 1) for name, column in (("value", "ratio"), ("low", "low"), ("high", "high"))
     }
     return (
-        add_ratio(pairs, interleaved=fn.lit(True))
+        add_ratio(pairs, fn.lit(True), looks, ("system", "metric"), ("scenario", "point"))
         .withColumns(percent)
         .withColumn("ci95", wider_half_width(fn.col("value"), fn.col("low"), fn.col("high")))
         .select(*columns(ImpactRow))

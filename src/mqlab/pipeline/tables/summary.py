@@ -5,7 +5,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.ratios import half_width, mean
+from mqlab.pipeline.kernels.ratios import half_width, mean, square_error
+from mqlab.pipeline.kernels.shared_noise import moderate
 from mqlab.pipeline.schema import MeasureRow, PointColumns, RunMeasureRow, columns
 from mqlab.pipeline.tables.noise import used_runs
 from mqlab.study.metric import METRICS
@@ -23,25 +24,35 @@ def run_measures(values: DataFrame, used: DataFrame) -> DataFrame:
     )
 
 
-def measures(run_measures: DataFrame, runs: DataFrame, bottlenecks: DataFrame, noise: DataFrame) -> DataFrame:
-    """One row for each point, system and metric."""
+def measures(
+    run_measures: DataFrame, runs: DataFrame, bottlenecks: DataFrame, noise: DataFrame, looks: int
+) -> DataFrame:
+    """One row for each point, system and metric. `looks`: see kernels/ratios.py."""
     return (
-        _means(run_measures)
+        _means(run_measures, looks)
         .join(fn.broadcast(_attempts(runs, noise)), list(_POINT))
         .join(fn.broadcast(_bottleneck(bottlenecks, used_runs(noise))), list(_POINT), "left")
         .select(*columns(MeasureRow))
     )
 
 
-def _means(run_measures: DataFrame) -> DataFrame:
+def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     in_order = fn.array_sort(fn.collect_list(fn.struct("run", "value")))
-    return (
+    count, value = fn.col("runs"), fn.col("value")
+    own = (
         run_measures.groupBy(*_POINT, "metric", "unit")
         .agg(fn.transform(in_order, lambda run: run["value"]).alias("values"))
         .withColumn("runs", fn.size("values"))
         .withColumn("value", mean(fn.col("values")))
-        .withColumn("ci95", half_width(fn.col("values")))
-        .select(*_POINT, "metric", "unit", "value", "ci95", "runs")
+        .withColumn("variance", fn.when(count > 1, square_error(fn.col("values")) * count / fn.pow(value, 2)))
+        .withColumn("degrees_of_freedom", fn.nullif(count - 1, fn.lit(0)))
+    )
+    # A mean of zero has no relative variance: no value of its runs differs from it, since none is negative.
+    ci95 = fn.when(value == 0, fn.when(count > 1, 0.0)).otherwise(half_width(looks) * value)
+    return (
+        moderate(own, ("system", "metric"), ("scenario", "point"))
+        .withColumn("ci95", ci95)
+        .select(*_POINT, "metric", "unit", "value", "ci95", "runs", "degrees_of_freedom")
     )
 
 

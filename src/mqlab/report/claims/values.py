@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -100,13 +100,17 @@ class ClaimValues(ABC):
 
     def uncertainties(self, references: Iterable[Reference]) -> list[str]:
         """Why the check stays undecided, each reason once."""
-        reasons: dict[str, None] = {}
+        used = self.measured_at(references)
+        reasons = dict.fromkeys(self.uncertainty(system, point, metric) for system, point, metric in used)
+        return [reason for reason in reasons if reason]
+
+    def measured_at(self, references: Iterable[Reference]) -> Iterator[tuple[str, Point, str]]:
+        """The systems, points and metrics that a check is about."""
         for reference in references:
             one_system = reference.system or self.subject in self.systems()
-            systems = [self.system_of(reference)] if one_system else self.systems()
-            for point in self.points(reference):
-                reasons |= {self.uncertainty(name, point, reference.metric): None for name in systems}
-        return [reason for reason in reasons if reason]
+            for system in [self.system_of(reference)] if one_system else self.systems():
+                for point in self.points(reference):
+                    yield system, point, reference.metric
 
     def system_of(self, reference: Reference) -> str:
         if not reference.system:
@@ -146,7 +150,9 @@ class MeasuredValues(ClaimValues):
         if measure.lower_bound and not within:
             return Interval(measure.value, low, math.inf)
         source = (system, point.scenario, point.name, reference.metric)
-        return Interval(measure.value, low, measure.value + measure.ci95, _errors(source, measure.ci95, measure.runs))
+        return Interval(
+            measure.value, low, measure.value + measure.ci95, _errors(source, measure.ci95, measure.degrees_of_freedom)
+        )
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -162,7 +168,7 @@ class MeasuredValues(ClaimValues):
         low = _LEAST_CHANGE if is_bound[0] else impact.low
         high = math.inf if is_bound[1] else impact.high
         source = ("impact", system, point.scenario, point.name, reference.metric)
-        errors = None if any(is_bound) else _errors(source, impact.ci95, impact.runs)
+        errors = None if any(is_bound) else _errors(source, impact.ci95, impact.degrees_of_freedom)
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
@@ -202,21 +208,19 @@ class MeasuredValues(ClaimValues):
 
     def run_seconds(self, references: Iterable[Reference]) -> float | None:
         seconds: dict[tuple[str, str, str], float] = {}
-        for reference in references:
-            one_system = reference.system or self.subject in self.systems()
-            for system in [self.system_of(reference)] if one_system else self.systems():
-                for point in self.points(reference):
-                    measure = self._measure(system, point, reference.metric)
-                    if measure.lower_bound:
-                        return None
-                    length = point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
-                    seconds[system, point.scenario, point.name] = measure.runs * length
+        for system, point, metric in self.measured_at(references):
+            measure = self._measure(system, point, metric)
+            if measure.lower_bound:
+                return None
+            length = point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
+            seconds[system, point.scenario, point.name] = measure.runs * length
         return sum(seconds.values())
 
 
-def _errors(source: tuple[str, ...], ci95: float, runs: int) -> Errors:
+def _errors(source: tuple[str, ...], ci95: float, degrees_of_freedom: int | None) -> Errors:
     """The random error of a measure, from the half width of its interval."""
-    return {source: Uncertainty(ci95 / t975(runs - 1), runs - 1)} if ci95 else {}
+    degrees = degrees_of_freedom or 1
+    return {source: Uncertainty(ci95 / t975(degrees), degrees)} if ci95 else {}
 
 
 class PublishedValues(ClaimValues):

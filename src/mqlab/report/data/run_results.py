@@ -1,7 +1,7 @@
 """The results of a run, read once: the study, the measure tables and the published values. Nothing is computed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -83,6 +83,12 @@ class RunResults:
     @classmethod
     def of(cls, folder: RunFolder) -> "RunResults":
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
+
+    def with_tables(self, **tables: Sequence[object]) -> "RunResults":
+        """The same with these tables, which are then not read from the folder."""
+        results = replace(self)
+        vars(results).update(tables)
+        return results
 
     measures = _table("measures", schema.MeasureRow)
     run_measures = _table("run_measures", schema.RunMeasureRow)

@@ -7,6 +7,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.self_comparison import false_differences
 
 MEASURE: Final = (
     "study",
@@ -41,6 +42,7 @@ def as_json(folder: RunFolder) -> JsonObject:
         "peaks": [asdict(peak) for peak in results.peaks],
         "audits": [asdict(audit) for audit in results.audits],
         "noise": [asdict(run) for run in results.noise],
+        "false_differences": (found := false_differences(results)) and {**asdict(found), "share": found.share},
         "verdicts": [_verdict(verdict) for verdict in judge(results)],
     }
 

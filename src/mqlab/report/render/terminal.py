@@ -14,6 +14,7 @@ from mqlab.pipeline.schema import CLEAN, FAILED, INCOMPLETE, VOID
 from mqlab.report.claims import verdicts
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.self_comparison import false_differences
 from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
@@ -61,6 +62,8 @@ def print_summary(folder: RunFolder, console: Console) -> None:
             why = f"{rejected.status}, {rejected.reason or 'no reason given'}"
             console.print(say(f"  {place}, {rejected.system}: {why}", STYLES.get(rejected.status, "")))
         _more(console, say, len(rejected_runs) - _REJECTED, "run")
+        if found := false_differences(results):
+            console.print(say(str(found)))
         if judged:
             console.print(_verdicts(results, judged, say))
             console.print(say(f"{verdict.label}: {verdict.figure}; {verdict.note}"))

@@ -104,8 +104,12 @@ class ScenarioLayer(Layer):
 
 
 class ScaleLayer(Layer):
-    """Parameters that shorten every scenario, and further ones for single scenarios."""
+    """Parameters that shorten every scenario, and further ones for single scenarios.
 
+    `budget`: the time for all runs, spent on the points that can still change a verdict.
+    """
+
+    budget: types.MeasureTime = UNSET
     scenarios: dict[types.Name, Layer] = Field(default_factory=dict)
 
 

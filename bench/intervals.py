@@ -1,0 +1,87 @@
+"""Whether the intervals of points that the lab calls known contain the truth, by simulation: nothing is run.
+
+A study of 24 points is repeated by the lab's own rounds until the 95 % interval of each rate is below 3 %. The runs
+scatter by 3, 6 and 10 % (each point by a little more or less), and the true rate is known.
+
+coverage_cv3, coverage_cv6, coverage_cv10  share of the intervals that contain the true rate, among the points called
+    known. Between 0.93 and 0.97 is right: below it figures promise too much, above it runs are wasted.
+decided_3, decided_12  share of wrong decisions, among comparisons with a limit that is the truth itself, after looks at
+    3 runs, and at 3, 6 and 12: at most 0.05.
+"""
+
+import random
+from math import exp
+from statistics import fmean
+
+from _common import arguments, finish, level, say
+from _lab import scenario
+from mqlab.runner.rounds import Rounds, RunSeries
+from mqlab.study.point import Repeat
+from mqlab.study.repetition import RepetitionRule
+from mqlab.study.shared_noise import RunNoise, moderated
+from mqlab.study.statistics import LOOKS, look_count
+from mqlab.systems import system
+
+POINTS = 24
+TRUTH = 1000.0
+RULE = RepetitionRule.parse("interval(rate) < 3%")
+# How much the noise of the points differs: the deviation of its logarithm.
+DIFFERENCE = 0.25
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", "fewer studies")
+    studies = options.rounds or (20 if options.quick else 400)
+    chance = random.Random(5)
+    results: dict[str, object] = {}
+    for percent in (3, 6, 10):
+        inside = [share for _ in range(studies) if (share := _share_of_known(chance, percent / 100)) is not None]
+        say(f"{percent} %: {len(inside)} studies with known points")
+        results[f"coverage_cv{percent}"] = level(inside) if inside else {"value": None}
+    for most in (3, 12):
+        wrong = [_share_of_wrong(chance, most) for _ in range(studies)]
+        results[f"decided_{most}"] = level(wrong)
+    finish(**results)
+
+
+def _share_of_known(chance: random.Random, deviation: float) -> float | None:
+    """Of one study."""
+    point = scenario("A", measure=1.0, repeat=Repeat(until=RULE, least=3, most=192))
+    under_test = system("embedded")
+    series = [RunSeries(point.model_copy(update={"name": f"{n}"}), under_test) for n in range(POINTS)]
+    deviations = [deviation * exp(chance.gauss(0, DIFFERENCE)) for _ in series]
+    _play(chance, series, deviations, [3] * POINTS)
+    for target, chosen in Rounds(series, None, 0.0).looks():
+        _play(chance, series, deviations, [target if one in chosen else 0 for one in series])
+    noises = moderated([RunNoise.of(one.values) for one in series])
+    inside = []
+    for one, noise in zip(series, noises, strict=True):
+        if noise is not None and RULE.is_met(one.values, noise):
+            mean = fmean(one.values)
+            inside.append(abs(mean - TRUTH) <= mean * noise.half_width(len(one.values), looks=1))
+    return fmean(inside) if inside else None
+
+
+def _play(chance: random.Random, series: list[RunSeries], deviations: list[float], targets: list[int]) -> None:
+    for one, deviation, target in zip(series, deviations, targets, strict=True):
+        while one.played < target:
+            one.played += 1
+            one.rates[one.played] = {"rate.work": TRUTH * (1 + deviation * chance.gauss(0, 1))}
+
+
+def _share_of_wrong(chance: random.Random, most: int) -> float:
+    """Points that are looked at until their interval excludes the true rate: how many ever do."""
+    values: list[list[float]] = [[] for _ in range(POINTS)]
+    wrong = [False] * POINTS
+    for runs in [*(look for look in LOOKS if look < most), most]:
+        for one in values:
+            one += [TRUTH * (1 + 0.06 * chance.gauss(0, 1)) for _ in range(runs - len(one))]
+        for index, noise in enumerate(moderated([RunNoise.of(one) for one in values])):
+            assert noise is not None
+            mean = fmean(values[index])
+            wrong[index] |= abs(mean - TRUTH) > mean * noise.half_width(runs, look_count(most))
+    return fmean(wrong)
+
+
+if __name__ == "__main__":
+    main()
