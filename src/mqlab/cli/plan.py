@@ -33,11 +33,14 @@ def plan(
     except StudyError as error:
         fail(str(error), Exit.USAGE)
     if as_json:
-        show_json({"study": declared.id, "title": declared.title, "scale": scale, **_document(points)})
+        about = {"study": declared.id, "title": declared.title, "scale": scale, "budget": declared.budget(scale)}
+        show_json({**about, **_document(points)})
         return
     show(_table(points))
     say(f"{declared.id} at scale {scale}: {_load(estimate(points))} on each system.")
     say("Set-up and draining take additional time.")
+    if budget := declared.budget(scale):
+        say(f"All runs end after {format_duration(budget)}, or with the least number, unless --minutes says otherwise.")
     for published, system in declared.stand_ins.items():
         say(f"Unless you name a system, {system} replaces {published}.")
 
