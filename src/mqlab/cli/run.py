@@ -11,13 +11,13 @@ import uvloop
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
 from mqlab.cli.measure import MasterOption, run_measure
 from mqlab.cli.progress import ProgressBars
-from mqlab.cli.report import exit_with_status, run_report
+from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
-from mqlab.json_values import JsonObject
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
 from mqlab.runner.conductor import Conductor, RunPlan
@@ -69,10 +69,11 @@ def run(
             )
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
-    documents = _run_all(orders, runs, master, quiet=as_json)
+    folders = _run_all(orders, runs, master, quiet=as_json)
     if as_json:
+        documents = [document(folder) for folder in folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    exit_with_status(documents)
+    exit_with_status(folders)
 
 
 def default_systems(study: Study) -> list[str]:
@@ -104,7 +105,7 @@ def _systems(texts: list[str]) -> list[System]:
     return systems
 
 
-def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[JsonObject]:
+def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bool) -> list[RunFolder]:
     """Run the studies one after the other. The index of the reports is written even if a study fails."""
     done: list[RunFolder] = []
     try:
@@ -113,7 +114,7 @@ def _run_all(orders: list[RunPlan], runs: Path, master: str | None, *, quiet: bo
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
-    return [document(folder) for folder in done]
+    return done
 
 
 def run_study(order: RunPlan, runs: Path, master: str | None, *, quiet: bool) -> RunFolder:
