@@ -133,6 +133,11 @@ class TestMeasure:
         assert f"run 2 is void: {reason}" in result.stderr.splitlines()
         assert said_last(result) == f"mqlab: a run is void (run 2: {reason}); see the report"
 
+    def test_the_reason_reaches_the_terminal_as_text(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_measures(folder, ("incomplete", "clean"), "it said \x1b[2J", measured=True)
+        result = self.measured(folder, monkeypatch, EventSources({}))
+        assert said_last(result) == "mqlab: a run is incomplete (run 1: it said \ufffd[2J); see the report"
+
     @pytest.mark.parametrize(("statuses", "measured", "study_status", "code"), [
         (("clean",), True, "complete", 0),
         (("void",), True, "complete", 3),

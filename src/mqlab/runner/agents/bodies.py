@@ -97,10 +97,10 @@ class BodyCheck:
 
     def _are_few_intact(self, bodies: Bodies) -> bool:
         data, size, expected = bodies.data.data, self._size, self._filler_bytes
-        return all(
-            end - begin == size and data[begin + ID_SIZE : end].tobytes() == expected
-            for begin, end in pairwise(bodies.offsets.tolist())
-        )
+        for begin, end in pairwise(bodies.offsets.tolist()):
+            if end - begin != size or (expected and data[begin + ID_SIZE : end].tobytes() != expected):
+                return False
+        return True
 
     def _are_intact(self, bodies: Bodies) -> bool:
         table = bodies.table()
