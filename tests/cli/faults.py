@@ -64,6 +64,13 @@ class Reorders(Faulty):
         return joined(rows(bodies, NUMBER, len(bodies)), rows(bodies, 0, NUMBER))
 
 
+class Damages(Faulty):
+    def spoil(self, bodies: Bodies) -> Bodies:
+        data = bodies.data.copy()
+        data[bodies.offsets[1 : NUMBER + 1] - 1] ^= 1  # the last byte of each
+        return Bodies(data, bodies.offsets)
+
+
 class FaultyConnection(NativeConnection):
     def __init__(self, connection: aio.Connection, fault: type[Faulty]) -> None:
         super().__init__(connection)
@@ -85,7 +92,7 @@ def system_with(fault: str) -> type[System]:
     return type(fault, (Embedded,), {"name": fault, "drivers": (fault,)})
 
 
-FAULTS: dict[str, type[Faulty]] = {"drops": Drops, "doubles": Doubles, "reorders": Reorders}
+FAULTS: dict[str, type[Faulty]] = {"drops": Drops, "doubles": Doubles, "reorders": Reorders, "damages": Damages}
 
 
 def install() -> None:

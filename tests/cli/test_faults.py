@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from mqlab.cli.report import exit_with_status
+from mqlab.cli.exit_status import exit_with_worst
 from mqlab.drivers import DRIVERS
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
@@ -27,7 +27,7 @@ STUDY = """
 study: faults
 title: What must not happen
 scenarios:
-  A: {queues: 1, producers: 1, consumers: 1, message: {size: 12B}, rate: 50k/s}
+  A: {queues: 1, producers: 1, consumers: 1, message: {size: 100B}, rate: 50k/s}
 scales:
   quick: {phases: {warmup: 200ms, measure: 400ms, drain: 500ms}, repeat: {until: none, least: 1, most: 1}}
 """
@@ -44,7 +44,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(study: Path) -> Result:
-    """A sound system and three that are not, in one run."""
+    """A sound system and four that are not, in one run."""
     beside = study.parent / "site"
     beside.mkdir()
     shutil.copy(faults.__file__, beside / "mqlab_test_faults.py")
@@ -87,6 +87,10 @@ class TestAFaultySystem:
         assert bool(audit["reason"]) == bool(expected)
         assert audit["expected"] == audit["sent"] > 0
         assert audit["delivered"] == audit["sent"] - expected.get("lost", 0)
+
+    def test_damaged_bodies_void_their_run_alone(self, found: JsonObject) -> None:
+        (audit,) = [audit for audit in found["audits"] if audit["system"] == "damages"]
+        assert (audit["status"], audit["reason"]) == ("void", f"{N} messages arrived with another body than was sent")
 
     def test_only_the_sound_system_has_figures(self, found: JsonObject) -> None:
         assert {measure["system"] for measure in found["measures"]} == {"embedded"}
@@ -143,13 +147,15 @@ class TestTamperedEvents:
         assert document(here("report", folder.path, "--json").stdout)["measures"] == []
         shown = here("report", folder.path).stdout
         (row,) = [line for line in shown.splitlines() if line.split()[:1] == ["A"]]
-        assert row.count("no valid run") == 4
+        assert row.count("no valid run") == 5
         assert not re.search(r"\d", row), "not one figure"
 
-    def test_the_report_says_so_and_measuring_only_measures(self, tampered: tuple[RunFolder, Result]) -> None:
+    def test_measuring_and_reporting_say_so(self, tampered: tuple[RunFolder, Result]) -> None:
         folder, measured = tampered
-        assert (measured.exit_code, measured.stdout) == (0, "")
-        assert measured.stderr.replace("\n", "").endswith(f"measures in {folder.measures}")
+        assert (measured.exit_code, measured.stdout) == (3, "")
+        words = measured.stderr.replace("\n", "")
+        assert f"measures in {folder.measures}" in words
+        assert words.endswith(f"mqlab: an audit failed (run 2: {N} lost); see the report")
         assert here("report", folder.path, "--json").exit_code == 3
 
     def test_what_was_not_touched_is_measured_as_before(
@@ -161,5 +167,8 @@ class TestTamperedEvents:
 
 def test_that_nothing_could_be_measured_is_not_the_news_when_the_audits_failed() -> None:
     with pytest.raises(typer.Exit) as caught:
-        exit_with_status([{"measures": [], "status": "complete", "audits": [{"status": "failed"}, {"status": "void"}]}])
+        exit_with_worst(
+            [{"run": run, "status": status, "reason": "why"} for run, status in enumerate(("failed", "void"))],
+            measured=False, complete=True,
+        )  # fmt: skip
     assert caught.value.exit_code == 3

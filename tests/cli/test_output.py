@@ -4,23 +4,25 @@ import asyncio
 import errno
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer
 from pyspark.errors import PySparkException
 from typer.testing import Result
 
-from mqlab.cli.report import exit_with_status
-from mqlab.events.checksums import EventFile
+from mqlab.cli.exit_status import exit_with_status
 from mqlab.events.folder import RunFolder
-from mqlab.json_values import JsonObject
-from mqlab.pipeline.measure_tables import EventSources
+from mqlab.pipeline.measure_tables import EventSources, write_table
+from mqlab.pipeline.schema import TABLES
 from mqlab.runner.agents.process import Agent
 from mqlab.runner.conductor import Conductor
 from mqlab.study import load_study
 from runner.lab import conducted
 from runner.points import point
+from table_rows import Row
 
 from .command import PROGRAM, SMALL, environment, here
 
@@ -124,14 +126,52 @@ class TestMeasure:
         assert len(result.stderr.splitlines()) == 2
 
     def test_a_damaged_file_and_its_run_are_named(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-        old = EventFile(folder.events / "sends" / "run-00001.parquet", "")
-        sources = EventSources({"sends": [old]}, {2: "damaged: events/sends/x.parquet does not match its checksum"})
-        result = self.measured(folder, monkeypatch, sources)
-        assert result.exit_code == 0
-        assert result.stderr.splitlines()[1:3] == [
-            "run 2 is void: damaged: events/sends/x.parquet does not match its checksum",
-            "1 event files have no checksum and were not checked",
-        ]
+        reason = "damaged: events/sends/x.parquet does not match its checksum"
+        write_measures(folder, ("clean", "void"), reason, measured=True)
+        result = self.measured(folder, monkeypatch, EventSources({}, {2: reason}))
+        assert result.exit_code == 3
+        assert f"run 2 is void: {reason}" in result.stderr.splitlines()
+        assert said_last(result) == f"mqlab: a run is void (run 2: {reason}); see the report"
+
+    def test_the_reason_reaches_the_terminal_as_text(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_measures(folder, ("incomplete", "clean"), "it said \x1b[2J", measured=True)
+        result = self.measured(folder, monkeypatch, EventSources({}))
+        assert said_last(result) == "mqlab: a run is incomplete (run 1: it said \ufffd[2J); see the report"
+
+    @pytest.mark.parametrize(("statuses", "measured", "study_status", "code"), [
+        (("clean",), True, "complete", 0),
+        (("void",), True, "complete", 3),
+        (("clean", "failed"), True, "incomplete", 3),
+        ((), False, "complete", 8),
+        (("incomplete",), False, "incomplete", 8),
+        (("clean",), True, "incomplete", 7),
+        (("incomplete", "clean"), True, "complete", 7),
+    ])  # fmt: skip
+    def test_the_exit_code_is_that_of_the_worst_run(
+        self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, statuses: tuple[str, ...], measured: bool,
+        study_status: str, code: int,
+    ) -> None:  # fmt: skip
+        folder.write_meta({**folder.meta(), "status": study_status})
+        write_measures(folder, statuses, "why", measured=measured)
+        assert self.measured(folder, monkeypatch, EventSources({})).exit_code == code
+        # `run` and `report` end with the same call.
+        if code:
+            with pytest.raises(typer.Exit) as ended:
+                exit_with_status([folder])
+            assert ended.value.exit_code == code
+        else:
+            exit_with_status([folder])
+
+
+def write_measures(folder: RunFolder, statuses: Sequence[str], reason: str, *, measured: bool) -> None:
+    audits: list[Row] = [
+        {"run": run, "scenario": "A", "point": "", "system": "x", "repetition": run, "status": status,
+         "reason": "" if status == "clean" else reason}
+        for run, status in enumerate(statuses, 1)
+    ]  # fmt: skip
+    measures: list[Row] = [{"study": "mine", "scenario": "A", "metric": "rate.sent", "value": 1.0}]
+    for table, rows in {"audits": audits, "measures": measures if measured else []}.items():
+        write_table(folder, table, pa.Table.from_pylist(rows, schema=TABLES[table].schema))
 
 
 def test_a_report_on_a_full_disk(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,27 +184,6 @@ def test_a_report_on_a_full_disk(folder: RunFolder, monkeypatch: pytest.MonkeyPa
     assert said_last(result) == (
         f"mqlab: {folder.report} cannot be written: {FULL}. The measures are kept: mqlab report {folder.path}"
     )
-
-
-@pytest.mark.parametrize(
-    ("document", "code"),
-    [
-        ({"measures": [1], "audits": [{"status": "clean"}], "status": "complete"}, None),
-        ({"measures": [1], "audits": [{"status": "void"}], "status": "complete"}, 3),
-        ({"measures": [1], "audits": [{"status": "failed"}], "status": "incomplete"}, 3),
-        ({"measures": [], "audits": [], "status": "complete"}, 8),
-        ({"measures": [], "audits": [{"status": "incomplete"}], "status": "incomplete"}, 8),
-        ({"measures": [1], "audits": [{"status": "clean"}], "status": "incomplete"}, 7),
-        ({"measures": [1], "audits": [{"status": "incomplete"}], "status": "complete"}, 7),
-    ],
-)
-def test_the_exit_code_of_a_report(document: JsonObject, code: int | None) -> None:
-    try:
-        exit_with_status([document])
-        found = None
-    except typer.Exit as end:
-        found = end.exit_code
-    assert found == code
 
 
 def said_last(result: Result) -> str:

@@ -30,13 +30,14 @@ SEND = {
     "t_confirmed": NO_TIME, "outcome": UNKNOWN_CODE,
 }  # fmt: skip
 RECEIPT = {
-    "consumer": 1, "destination": 0, "producer": 1, "first_seq": 0, "count": 1, "bytes": 12, "ordinal": 0,
+    "consumer": 1, "destination": 0, "producer": 1, "first_seq": 0, "count": 1, "bytes": 12, "damaged": 0, "ordinal": 0,
     "t_received": 20, "redelivered": 0, "t_acknowledged": NO_TIME,
 }  # fmt: skip
-ROUND_TRIP = {"requester": 1, "seq": 0, "t_planned": 10, "t_sent": 11, "t_received": NO_TIME}
+ROUND_TRIP = {"requester": 1, "seq": 0, "t_planned": 10, "t_sent": 11, "t_received": NO_TIME, "mismatched": 0}
 ANSWERED = {
     "requester": 1, "destination": 0, "seq": 0, "bytes": 12, "t_planned": 10, "t_sent": 11, "reply_destination": 1,
-    "responder": 2, "reply_seq": 0, "reply_bytes": 12, "t_received": 20, "redelivered": 0,
+    "responder": 2, "reply_seq": 0, "reply_bytes": 12, "damaged": 0, "t_received": 20, "redelivered": 0,
+    "mismatched": 0,
 }  # fmt: skip
 
 
@@ -88,20 +89,20 @@ def test_a_send_is_written_with_all_its_columns(folder: RunFolder) -> None:
 def test_a_receipt_is_written_with_all_its_columns(folder: RunFolder) -> None:
     recorder = Recorder(folder, run=7, agent=2)
     recorder.receipts.append(
-        consumer=5, destination=4, producer=3, first_seq=2**40, count=10, bytes=120, ordinal=9, t_received=2**60,
-        redelivered=1, t_acknowledged=2**60 + 1,
+        consumer=5, destination=4, producer=3, first_seq=2**40, count=10, bytes=120, damaged=4, ordinal=9,
+        t_received=2**60, redelivered=1, t_acknowledged=2**60 + 1,
     )  # fmt: skip
     recorder.receipts.append(
-        consumer=5, destination=4, producer=3, first_seq=2**40 + 10, count=1, bytes=12, ordinal=10,
+        consumer=5, destination=4, producer=3, first_seq=2**40 + 10, count=1, bytes=12, damaged=0, ordinal=10,
         t_received=2**60 + 2, redelivered=0, t_acknowledged=NO_TIME,
     )  # fmt: skip
     recorder.close()
     first = {
         "run": 7, "agent": 2, "consumer": 5, "destination": 4, "producer": 3, "first_seq": 2**40, "count": 10,
-        "bytes": 120, "ordinal": 9, "t_received": 2**60, "redelivered": True, "t_acknowledged": 2**60 + 1,
+        "bytes": 120, "damaged": 4, "ordinal": 9, "t_received": 2**60, "redelivered": True, "t_acknowledged": 2**60 + 1,
     }  # fmt: skip
     second = {
-        **first, "first_seq": 2**40 + 10, "count": 1, "bytes": 12, "ordinal": 10, "t_received": 2**60 + 2,
+        **first, "first_seq": 2**40 + 10, "count": 1, "bytes": 12, "damaged": 0, "ordinal": 10, "t_received": 2**60 + 2,
         "redelivered": False, "t_acknowledged": None,
     }  # fmt: skip
     assert rows(folder, "receipts") == [first, second]
@@ -114,13 +115,16 @@ def test_a_request_with_its_reply_is_written_as_a_send_a_receipt_and_a_round_tri
         t_confirmed=NO_TIME, outcome=CONFIRMED_CODE,
     )  # fmt: skip
     one.receipts.append(
-        consumer=3, destination=6, producer=9, first_seq=2**41, count=1, bytes=500, ordinal=2**40,
+        consumer=3, destination=6, producer=9, first_seq=2**41, count=1, bytes=500, damaged=1, ordinal=2**40,
         t_received=2**60 + 9, redelivered=1, t_acknowledged=NO_TIME,
     )  # fmt: skip
-    one.round_trips.append(requester=3, seq=2**40, t_planned=2**60, t_sent=2**60 + 1, t_received=2**60 + 9)
+    one.round_trips.append(
+        requester=3, seq=2**40, t_planned=2**60, t_sent=2**60 + 1, t_received=2**60 + 9, mismatched=1
+    )
     other.answered.append(
         requester=3, destination=4, seq=2**40, bytes=1000, t_planned=2**60, t_sent=2**60 + 1, reply_destination=6,
-        responder=9, reply_seq=2**41, reply_bytes=500, t_received=2**60 + 9, redelivered=1,
+        responder=9, reply_seq=2**41, reply_bytes=500, damaged=1, t_received=2**60 + 9, redelivered=1,
+        mismatched=1,
     )  # fmt: skip
     one.close()
     other.close()

@@ -51,7 +51,9 @@ case("unexpected: another destination", destinations=2).send(0, 10).receive(0, 9
 case("unexpected: a consumer that has no role").send(0, 10).receive(0, 10).receive(0, 2, consumer=7)
 case("rolled back and sent again").send(0, 10, outcome=ROLLED_BACK).send(0, 10).receive(0, 10)
 case("sent twice, without an answer and with one").send(0, 10, outcome=UNKNOWN).send(5, 5).receive(0, 10)
-case("over the edge of a block").send(BLOCK - 7, 20).receive(BLOCK - 7, 3).receive(BLOCK - 4, 16)
+case("over the edge of a block").send(0, BLOCK - 7).receive(0, BLOCK - 7).send(BLOCK - 7, 20).receive(
+    BLOCK - 7, 3
+).receive(BLOCK - 4, 16)
 
 # Whether a run counts.
 case("said to be incomplete", status=INCOMPLETE, reason="agent 2 does not listen any more").send(0, 9).receive(0, 9)
@@ -61,6 +63,23 @@ case("agents counted more sent", counted_sent=1_010).send(0, 1_000).receive(0, 1
 case("agents counted less received", counted_received=999).send(0, 1_000).receive(0, 1_000)
 case("nothing in the measure phase").send(0, 9, planned=BEGIN).receive(0, 9, at=BEGIN)
 case("nothing at all")
+
+# A record that contradicts itself, and messages that are not those that were sent.
+case("a gap in the sends").send(0, 5).send(8, 2).receive(0, 5).receive(8, 2)
+case("a gap before the first send").send(1, 9).receive(1, 9)
+case("a gap as long as what was sent twice").send(0, 4).send(2, 2, outcome=UNKNOWN).send(6, 4).receive(0, 4).receive(
+    6, 4
+)
+case("a gap in the sends of the second producer", producers=2).send(0, 3).send(0, 3, producer=1).send(
+    5, 1, producer=1
+).receive(0, 3).receive(0, 3, producer=1).receive(5, 1, producer=1)
+case("received before it was sent").send(0, 10).receive(0, 4, at=MIDDLE - 1).receive(4, 6)
+case("sent after its planned time, received between").send(0, 1, t_sent=MIDDLE + 9).receive(0, 1, at=MIDDLE + 8)
+case("early within the error of the clocks", clock_error=500).send(0, 10).receive(0, 10, at=MIDDLE - 1_000)
+case("early beyond the error of the clocks", clock_error=500).send(0, 10).receive(0, 10, at=MIDDLE - 1_001)
+case("other bodies").send(0, 10).receive(0, 6, damaged=2).receive(6, 4, damaged=1)
+case("another body in the warm-up").send(0, 10, planned=BEGIN).receive(0, 1, at=BEGIN, damaged=1).receive(1, 9)
+asking("a reply to another request").ask(0, MIDDLE, 1_000_000).ask(1, MIDDLE, 1_000_000, mismatched=True)
 
 # Injected faults.
 for _faults in INJECTED:
@@ -86,7 +105,7 @@ for _seq, (_at, _delay) in enumerate(zip(_planned.tolist(), DELAYS.tolist(), str
     _delayed.receipts.append(
         {
             "agent": 2, "consumer": 0, "producer": 0, "destination": 0, "first_seq": _seq, "count": 1, "bytes": 12,
-            "ordinal": _seq, "t_received": _at + _delay, "redelivered": False, "t_acknowledged": None,
+            "damaged": 0, "ordinal": _seq, "t_received": _at + _delay, "redelivered": False, "t_acknowledged": None,
         }
     )  # fmt: skip
 # Each is received in its turn, though with such delays one overtakes the other on the clock.

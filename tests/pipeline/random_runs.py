@@ -29,16 +29,23 @@ def _random_run(number: int, chance: random.Random) -> Run:
         producers=chance.randint(1, 3),
         destinations=chance.randint(1, 2),
         offsets={1: chance.randint(-SECOND, SECOND), 2: chance.randint(-SECOND, SECOND)},
+        # Messages arrive at any time: only with a large error of the clocks they are not earlier than they may be.
+        clock_error=END - BEGIN if number % 6 else 0,
     )
     orderly = number % 2 == 0
     for producer in range(run.producers):
         for destination in range(run.destinations):
             base = chance.choice((0, BLOCK - 9, 5 * BLOCK - 20))
             length = chance.randint(5, 60)
+            if base:
+                before = BEGIN - run.offsets[1]
+                run.send(0, base, before, FAILED, producer=producer, destination=destination)
             for first, count in _pieces(base, length, chance):
                 outcome = CONFIRMED if orderly else chance.choices(
                     (CONFIRMED, UNKNOWN, FAILED, ROLLED_BACK), (8, 2, 1, 1)
                 )[0]  # fmt: skip
+                if not orderly and chance.random() < 0.02:
+                    continue  # a gap
                 planned = chance.randint(BEGIN, END) - run.offsets[1]
                 run.send(first, count, planned, outcome, producer=producer, destination=destination)
                 if chance.random() < 0.2:

@@ -13,12 +13,12 @@ Source = tuple[int, int, int]
 
 
 def recount(run: Run) -> Row:
-    sent, planned = _sent(run)
+    sent, planned, left = _sent(run)
     got, arrived = _received(run)
     found: Row = dict.fromkeys(
         ("delivered", "lost", "duplicated", "duplicated_marked", "recovered", "out_of_order", "unexpected"), 0
     )
-    latencies = []
+    latencies, early = [], False
     for message in sent.keys() | got.keys():
         outcomes, copies = sent.get(message, set()), got.get(message, [])
         fresh = [late for marked, late in copies if not marked]
@@ -31,9 +31,10 @@ def recount(run: Run) -> Row:
         found["out_of_order"] += bool(outcomes) and bool(fresh) and all(fresh)
         if outcomes and copies and MEASURE <= planned[message] < STOP:
             latencies.append(max(0, arrived[message] - planned[message]))
+        early |= bool(outcomes and copies) and arrived[message] + 2 * run.clock_error < left[message]
     faults = found["lost"] + found["duplicated"] + found["out_of_order"] + found["unexpected"]
     found["status"] = "failed" if faults else "clean"
-    if run.measured(run.receipts, "t_received") == 0:
+    if early or _has_gap(run) or run.measured(run.receipts, "t_received") == 0:
         found["status"] = "void"
     found["latencies"] = sorted(latencies)
     found["received"] = run.measured(run.receipts, "t_received")
@@ -58,9 +59,22 @@ def _round_trips(run: Run) -> tuple[int, list[int]]:
     return arrived, sorted(responses)
 
 
-def _sent(run: Run) -> tuple[dict[Message, set[str]], dict[Message, int]]:
+def _has_gap(run: Run) -> bool:
+    """Whether a producer has no row for a number below its highest."""
+    next_seq: dict[tuple[int, int], int] = defaultdict(int)
+    for row in sorted(run.sends, key=lambda row: row["first_seq"]):
+        sequence = row["destination"], row["producer"]
+        if row["first_seq"] > next_seq[sequence]:
+            return True
+        next_seq[sequence] = max(next_seq[sequence], row["first_seq"] + row["count"])
+    return False
+
+
+def _sent(run: Run) -> tuple[dict[Message, set[str]], dict[Message, int], dict[Message, int]]:
+    """Of every message its outcomes, and when it was first planned and sent."""
     outcomes: dict[Message, set[str]] = defaultdict(set)
     planned: dict[Message, int] = {}
+    left: dict[Message, int] = {}
     for row in run.sends:
         if row["outcome"] not in ("confirmed", "unknown"):
             continue
@@ -70,7 +84,9 @@ def _sent(run: Run) -> tuple[dict[Message, set[str]], dict[Message, int]]:
                 outcomes[message].add(row["outcome"])
                 when = row["t_planned"] + run.offsets[row["agent"]]
                 planned[message] = min(when, planned.get(message, when))
-    return outcomes, planned
+                when = row["t_sent"] + run.offsets[row["agent"]]
+                left[message] = min(when, left.get(message, when))
+    return outcomes, planned, left
 
 
 def _received(run: Run) -> tuple[dict[Message, list[tuple[bool, bool]]], dict[Message, int]]:

@@ -43,6 +43,7 @@ class RunValues(TypedDict, total=False):
     counted_received: int | None
     counted_round_trips: int | None
     offsets: dict[int, int]
+    clock_error: int
     phases: tuple[tuple[str, int, int], ...]
 
 
@@ -79,6 +80,7 @@ class Run:
     counted_received: int | None = None
     counted_round_trips: int | None = None
     offsets: dict[int, int] = field(default_factory=lambda: {1: 0, 2: 0})
+    clock_error: int = 0  # of each agent's offset
     phases: tuple[tuple[str, int, int], ...] = (
         ("warm-up", BEGIN, MEASURE),
         ("measure", MEASURE, STOP),
@@ -108,13 +110,16 @@ class Run:
         return self
 
     def receive(self, first: int, count: int = 1, at: int = MIDDLE, redelivered: bool = False, **more: object) -> "Run":
-        row: Row = {"agent": 2, "consumer": 0, "producer": 0, "destination": 0, "bytes": 12 * count} | more
-        row |= {"first_seq": first, "count": count, "t_received": at, "redelivered": redelivered}
+        row: Row = {"agent": 2, "consumer": 0, "producer": 0, "destination": 0, "bytes": 12 * count, "damaged": 0}
+        row |= more | {"first_seq": first, "count": count, "t_received": at, "redelivered": redelivered}
         self.receipts.append(row | {"ordinal": self._ordinals[row["consumer"]], "t_acknowledged": None})
         self._ordinals[row["consumer"]] += 1
         return self
 
-    def ask(self, seq: int, planned: int, after: int, requester: int = 0, responder: int = 1, lost: str = "") -> "Run":
+    def ask(
+        self, seq: int, planned: int, after: int, requester: int = 0, responder: int = 1, lost: str = "",
+        mismatched: bool = False,
+    ) -> "Run":  # fmt: skip
         """One round trip, on the clocks of its agents; `lost` is "request" or "reply", confirmed but never received."""
         there = planned + after // 2 + self.offsets[1] - self.offsets[2]
         self.send(seq, 1, planned, producer=requester, destination=0)
@@ -127,7 +132,7 @@ class Run:
                 back = planned + after
                 self.receive(reply, 1, back, agent=1, consumer=requester, producer=responder, destination=1)
         times = {"t_planned": planned, "t_sent": planned, "t_received": None if lost else planned + after}
-        self.round_trips.append({"agent": 1, "requester": requester, "seq": seq} | times)
+        self.round_trips.append({"agent": 1, "requester": requester, "seq": seq, "mismatched": mismatched} | times)
         return self
 
     def operate(self, application: str, operation: str, at: int, duration: int, **more: object) -> "Run":
@@ -180,7 +185,9 @@ class Run:
             "operations": self.operations,
             "phases": [{"phase": name, "t_start": start, "t_end": end} for name, start, end in self.phases],
             "machine": [] if self.machine is None else [_UNDISTURBED | self.machine],
-            "clocks": [{"agent": agent, "offset": offset, "error": 0} for agent, offset in self.offsets.items()],
+            "clocks": [
+                {"agent": agent, "offset": offset, "error": self.clock_error} for agent, offset in self.offsets.items()
+            ],
         }
 
 

@@ -13,7 +13,6 @@ from mqlab.pipeline.measure_tables import (
     NotMeasuredError,
     check_measures,
     examine_events,
-    has_unchecked_events,
     read_table,
 )
 from mqlab.pipeline.schema import TABLES
@@ -111,19 +110,18 @@ class TestStaleMeasures:
         with pytest.raises(NotMeasuredError, match=r"its measures are (damaged|unfinished)"):
             check_measures(folder)
 
-    def test_measures_of_an_older_version_are_taken_as_they_are(self, folder: RunFolder) -> None:
+    def test_measures_of_unknown_events(self, folder: RunFolder) -> None:
         (folder.measures / "sources.json").unlink()
-        check_measures(folder)
+        with pytest.raises(NotMeasuredError, match=r"not measured yet \(it has no measures/sources\.json\)$"):
+            check_measures(folder)
 
 
-def test_events_without_checksums_are_read_and_said_to_be_unchecked(tmp_path: Path, clean_runs: list[Run]) -> None:
-    folder = written(tmp_path / "run", clean_runs[:1])
-    assert not has_unchecked_events(folder)
-    path = file_of(folder, "sends", clean_runs[0].number)
-    path.rename(path.with_name(f"run-{clean_runs[0].number:05d}.parquet"))
-    assert has_unchecked_events(folder)
-    found = examine_events(folder)
-    assert (found.unchecked, found.damaged) == (1, {})
+def test_a_run_without_its_own_row_is_void(tmp_path: Path, clean_runs: list[Run]) -> None:
+    """A file that was removed, or a lab that was killed: the run must not vanish."""
+    folder = written(tmp_path / "run", clean_runs[:2])
+    run = clean_runs[1].number
+    file_of(folder, "runs", run).unlink()
+    assert examine_events(folder).damaged == {run: f"damaged: events/runs has no file of run {run}"}
 
 
 def test_a_damaged_file_without_a_run_voids_all_runs(tmp_path: Path, clean_runs: list[Run]) -> None:

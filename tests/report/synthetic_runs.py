@@ -11,6 +11,7 @@ import yaml
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.measure_tables import EventSources, complete_measures
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.study import METRICS, Point, Study, load_study
 from mqlab.study.language.expression import parse
@@ -169,11 +170,11 @@ class SyntheticRuns:
         folder.write_meta(self.meta)
         self.study.copy(folder.study)
         for table, measure_table in TABLES.items():
-            target = folder.measures / table
-            target.mkdir()
-            pq.write_table(
-                pa.Table.from_pylist(self.rows[table], schema=measure_table.schema), target / "part-0.parquet"
-            )
+            target = folder.measures / table / "part.parquet"
+            target.parent.mkdir()
+            pq.write_table(pa.Table.from_pylist(self.rows[table], schema=measure_table.schema), target)
+        tables = {table: folder.measures / table / "part.parquet" for table in TABLES}
+        complete_measures(folder, EventSources({}), tables)
         return folder
 
 

@@ -13,7 +13,7 @@ from runner.points import asking
 POINTS = {
     "plain": asking("plain"),
     "pairs of queues": asking("pairs of queues", destinations=3, requesters=7, responders=4),
-    "one responder": asking("one responder", requesters=12, responders=1, size=12),
+    "one responder": asking("one responder", requesters=12, responders=1, size=24),
     "clients": asking("clients", clients=2, requesters=8),
     "shared": asking("shared", connections="shared"),
     "persistent": asking("persistent", persistent=True, size=2048),

@@ -15,7 +15,7 @@ MANY = list(range(1, 102))
 
 
 def asking(parameters: str) -> str:
-    return HEAD + f"  B: {{pattern: request-reply, message: {{size: 12B}}, {parameters}}}\n"
+    return HEAD + f"  B: {{pattern: request-reply, message: {{size: 24B}}, {parameters}}}\n"
 
 
 def sweeping(rest: str) -> str:
@@ -114,6 +114,8 @@ CASES = [
      "clients x threads are 1000000 requesters; at most 10000 are accepted"),
     (asking("queues: 1, requesters: 1, responders: 1, batch: 2"), 5,
      "so a batch of 2 is not possible; leave batch out"),
+    (asking("queues: 1, requesters: 1, responders: 1").replace("24B", "23B"), 5,
+     "scenarios.B: a reply carries the id of its request, so a body has at least 24B here"),
     (asking("queues: 1, requesters: 1, responders: 1, load: send"), 5,
      "load does not belong to pattern: request-reply; leave it out"),
     (scenario("pattern: [one-way, request-reply]"), 5,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mqlab.cli.console import Exit, fail, io_reason, say
+from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
@@ -26,6 +27,7 @@ def measure(folder: FolderArgument, master: MasterOption = None) -> None:
     with ProgressBars() as bars:
         run_measure(run_folder, master, bars)
     say(f"measures in {run_folder.measures}")
+    exit_with_status([run_folder])
 
 
 def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
@@ -51,8 +53,6 @@ def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> No
             fail(f"{problem}. The events are kept: {retry}", Exit.INTERNAL)
     for run, reason in sources.damaged.items():
         say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
-    if sources.unchecked:
-        say(f"{sources.unchecked} event files have no checksum and were not checked")
 
 
 def open_folder(path: Path) -> RunFolder:

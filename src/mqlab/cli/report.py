@@ -7,10 +7,10 @@ import typer
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.measure import open_folder
 from mqlab.events.folder import RunFolder
-from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import NotMeasuredError
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index, write_report
@@ -30,10 +30,10 @@ def report(
         say(f"report: {page}")
     if len(run_folders) > 1:
         say(f"all reports: {write_index(run_folders)}")
-    documents = [document(run_folder) for run_folder in run_folders]
     if as_json:
+        documents = [document(run_folder) for run_folder in run_folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    exit_with_status(documents)
+    exit_with_status(run_folders)
 
 
 def run_report(folder: RunFolder) -> Path:
@@ -48,16 +48,3 @@ def run_report(folder: RunFolder) -> Path:
         fail(str(error), Exit.USAGE)
     except OSError as error:
         fail(f"{folder.report} cannot be written: {io_reason(error)}. The measures are kept: {retry}", Exit.INTERNAL)
-
-
-def exit_with_status(documents: list[JsonObject]) -> None:
-    """End the command with the exit code of the worst result; return if every run is clean and complete."""
-    audits = [audit["status"] for document in documents for audit in document["audits"]]
-    if "failed" in audits:
-        fail("an audit failed; see the report", Exit.AUDIT_FAILED)
-    if "void" in audits:
-        fail("a run is void: its record cannot be trusted, or it is empty; see the report", Exit.AUDIT_FAILED)
-    if not any(document["measures"] for document in documents):
-        fail("nothing was measured: no run was valid", Exit.NOTHING_MEASURED)
-    if "incomplete" in audits or any(document["status"] == "incomplete" for document in documents):
-        fail("a run is incomplete; see the report", Exit.SYSTEM_UNAVAILABLE)

@@ -14,13 +14,13 @@ import uvloop
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
 from mqlab.cli.measure import MasterOption, run_measure
 from mqlab.cli.progress import ProgressBars
-from mqlab.cli.report import exit_with_status, run_report
+from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
-from mqlab.json_values import JsonObject
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
 from mqlab.report.claims.open_points import open_points
@@ -90,10 +90,11 @@ def run(
             orders.append(RunPlan(study, scale, points, systems, agents, command, not ignore_noise, restart=restart))
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
-    documents = _run_all(orders, runs, master, minutes, quiet=as_json)
+    folders = _run_all(orders, runs, master, minutes, quiet=as_json)
     if as_json:
+        documents = [document(folder) for folder in folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    exit_with_status(documents)
+    exit_with_status(folders)
 
 
 def default_systems(study: Study) -> list[str]:
@@ -135,7 +136,7 @@ def _systems(texts: list[str], *, twice: bool) -> list[System]:
 
 def _run_all(
     orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool
-) -> list[JsonObject]:
+) -> list[RunFolder]:
     """Run the studies one after the other. The index of the reports is written even if a study fails."""
     done: list[RunFolder] = []
     end = None if minutes is None else time.monotonic() + 60 * minutes
@@ -148,7 +149,7 @@ def _run_all(
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
-    return [document(folder) for folder in done]
+    return done
 
 
 def run_study(

@@ -43,8 +43,10 @@ class AnsweredRequest:
     responder: int
     reply_seq: int
     reply_bytes: int
+    damaged: int
     t_received: int
     redelivered: int
+    mismatched: int
 
 
 class RowBuffer(Generic[P]):
@@ -146,8 +148,9 @@ class Recorder:
         })  # fmt: skip
         self._write("receipts", {
             "consumer": rows["requester"], "destination": rows["reply_destination"], "producer": rows["responder"],
-            "first_seq": rows["reply_seq"], "count": ones, "bytes": rows["reply_bytes"], "ordinal": rows["seq"],
-            "t_received": rows["t_received"], "redelivered": rows["redelivered"], "t_acknowledged": no_time,
+            "first_seq": rows["reply_seq"], "count": ones, "bytes": rows["reply_bytes"],
+            "damaged": rows["damaged"], "ordinal": rows["seq"], "t_received": rows["t_received"],
+            "redelivered": rows["redelivered"], "t_acknowledged": no_time,
         })  # fmt: skip
         self._write("round_trips", {name: rows[name] for name in self.round_trips.names})
 

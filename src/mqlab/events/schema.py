@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple, get_type_hints
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 
 # The outcome of a send, as its producer knows it.
 CONFIRMED: Final = "confirmed"  # the system confirmed the messages
@@ -128,6 +128,7 @@ class ReceiptRow(EventRow):
     first_seq: Annotated[Int64, "sequence number of the first message, from the body"]
     count: Annotated[Int64, "number of messages"]
     bytes: Annotated[Bytes, "size of all bodies together"]
+    damaged: Annotated[Int64, "number of those whose body has another length or another filler than was sent"]
     ordinal: Annotated[Int64, "position of the row among those of its consumer"]
     t_received: Annotated[Time, "when the driver returned the messages"]
     redelivered: Annotated[Flag, "whether the system marked them as redelivered"]
@@ -145,6 +146,7 @@ class RoundTripRow(EventRow):
     t_planned: Annotated[Time, "when the schedule wanted the request; without one, when the requester was ready"]
     t_sent: Annotated[Time, "when the requester called its driver"]
     t_received: Annotated[TimeOrNone, "when the reply came; null if none came"]
+    mismatched: Annotated[Flag, "whether the reply carried the id of another request"]
 
 
 @dataclass(frozen=True, kw_only=True)

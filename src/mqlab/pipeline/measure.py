@@ -15,6 +15,7 @@ from mqlab.pipeline.event_tables import EventTables, local_table, measure_window
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
+from mqlab.pipeline.kernels.sequences import gaps, untiled
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
@@ -34,7 +35,7 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 22
+_STEPS: Final = 24
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
 _DeclareTable = Callable[[], DataFrame]
 # Two threads for each core: planning a table uses one core.
@@ -85,19 +86,25 @@ def measure(
 
 def _count_events(steps: "_Steps", events: EventTables) -> EventCounts:
     windows = steps.collect("phases", lambda: measure_windows(events.phases))
-    by_slot = steps.collect("activity", lambda: activity(events.sends, events.receipts, windows))
-    classes, replies, of_runs, *_ = steps.persist_all(
+    by_slot, suspects = steps.collect_all(
         {
-            "deliveries": lambda: delivery_classes(_segments(events, steps.rows["activity"]), windows),
+            "activity": lambda: activity(events.sends, events.receipts, windows),
+            "sequences": lambda: untiled(events.sends),
+        }
+    )
+    classes, replies, of_runs, missing, *_ = steps.persist_all(
+        {
+            "deliveries": lambda: delivery_classes(_segments(events, steps.rows["activity"]), windows, events.clocks),
             "round trips": lambda: round_trips(events.round_trips, windows),
             "points": lambda: points(events.runs),
+            "gaps": lambda: gaps(events.sends, suspects),
             "confirmations": lambda: confirmations(events.sends, windows),
             "operation counts": lambda: operation_counts(events.operations),
             "broker samples": lambda: broker_samples(events.samples, windows),
             "resources": lambda: usage(events.samples, windows),
         }
     )
-    return EventCounts(of_runs, windows, classes, by_slot, replies)
+    return EventCounts(of_runs, windows, classes, by_slot, replies, missing)
 
 
 def _totals(counts: EventCounts) -> DataFrame:

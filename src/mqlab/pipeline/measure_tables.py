@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqlab.errors import MqlabError
-from mqlab.events.checksums import EventFile, checksum, examine, expected_checksum
+from mqlab.events.checksums import EventFile, checksum, examine
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import DAMAGED, TABLES
 from mqlab.json_values import JsonObject
@@ -61,10 +61,6 @@ class EventSources:
                 rows.append(_unreadable_run(run, reason))
         return pa.Table.from_pylist(rows, schema=runs.schema)
 
-    @property
-    def unchecked(self) -> int:
-        return sum(not file.has_checksum for files in self.files.values() for file in files)
-
 
 def examine_events(folder: RunFolder) -> EventSources:
     """Read every event file of the folder once and check it."""
@@ -77,12 +73,10 @@ def examine_events(folder: RunFolder) -> EventSources:
         files[table].append(file)
         if file.damage:
             damaged.setdefault(file.run, f"damaged: {path.relative_to(folder.path)} {file.damage}")
+    recorded = {file.run for file in files["runs"]}
+    for run in sorted({file.run for of_table in files.values() for file in of_table} - recorded - {None}):
+        damaged.setdefault(run, f"damaged: events/runs has no file of run {run}")
     return EventSources({**files}, damaged)
-
-
-def has_unchecked_events(folder: RunFolder) -> bool:
-    """Whether event files have no checksum in their names, as those of older versions."""
-    return any(not expected_checksum(path) for table in TABLES for path in folder.event_files(table))
 
 
 def begin_measures(folder: RunFolder) -> None:
@@ -97,13 +91,10 @@ def complete_measures(folder: RunFolder, sources: EventSources, tables: dict[str
 
 
 def check_measures(folder: RunFolder) -> None:
-    """Raise NotMeasuredError if the measures are damaged or do not belong to the present events.
-
-    Measures of older versions have no sources.json and are accepted.
-    """
+    """Raise NotMeasuredError if the measures are damaged or do not belong to the present events."""
     path = _path(folder)
     if not path.exists():
-        return
+        raise NotMeasuredError(f"{folder.path}: not measured yet (it has no {path.relative_to(folder.path)})")
     try:
         record = json.loads(read_regular(path, _SOURCES_BYTES))
         if not record["complete"]:

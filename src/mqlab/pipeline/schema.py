@@ -15,7 +15,8 @@ from mqlab.study.metric import is_throughput
 # The `status` of an audit.
 CLEAN: Final = "clean"
 FAILED: Final = "failed"  # a message was lost, duplicated without its mark, out of order or unexpected
-VOID: Final = "void"  # the events cannot be trusted: damaged, or not what the agents counted
+# The events cannot be trusted (a damaged file, a gap, other counts than the agents'), or the bodies are not those sent.
+VOID: Final = "void"
 INCOMPLETE: Final = "incomplete"  # the run, or an agent of it, did not come to its end
 
 # The delivery classes of an audit. A message counts once for each subscription, in every class that it belongs to.

@@ -32,7 +32,7 @@ def test_writing_again_gives_the_same_and_leaves_nothing_old(small: SyntheticRun
 
 def test_a_run_that_was_not_measured_has_no_report(made: SyntheticRuns, write: Write) -> None:
     folder = write(made)
-    (folder.measures / "measures" / "part-0.parquet").unlink()
+    (folder.measures / "measures" / "part.parquet").unlink()
     (folder.measures / "measures").rmdir()
     with pytest.raises(NotMeasuredError):
         write_report(folder)

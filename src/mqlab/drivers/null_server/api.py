@@ -7,6 +7,8 @@ from typing import ClassVar, Final, cast
 
 import numpy as np
 
+from mqlab.drivers.common.filler import ID_SIZE, filler
+
 _READ_BYTES: Final = 1024 * 1024
 _WRITE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 
@@ -23,10 +25,11 @@ class NullServer(asyncio.BufferedProtocol, ABC):
     def __init__(self, size: int, batch: int) -> None:
         self.size = size
         self.batch = batch
-        # Bodies numbered as the lab's are (4 bytes of producer, 8 of sequence number), so that a consumer role has the
+        # Bodies like the lab's (4 bytes of producer, 8 of sequence number, filler), so that a consumer role has the
         # same work with them as with those of a real run.
         self.bodies = np.zeros((batch, size), dtype=np.uint8)
-        self.bodies[:, 4:12] = np.arange(batch, dtype="<u8").view(np.uint8).reshape(batch, 8)
+        self.bodies[:, ID_SIZE:] = filler(size)
+        self.bodies[:, 4:ID_SIZE] = np.arange(batch, dtype="<u8").view(np.uint8).reshape(batch, 8)
         # The frames that every consumer gets, for protocols without credit; b"" until a client has subscribed.
         self._messages = b""
         self._buffer = memoryview(bytearray(_READ_BYTES))

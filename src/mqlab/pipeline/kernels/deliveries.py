@@ -21,7 +21,7 @@ NO_SUBSCRIPTION: Final = -1
 
 _KEY: Final = ("run", "destination", "producer", "subscription", "block")
 _COPIES: Final = ("confirmed", "unknown", "fresh", "marked", "late")
-_TIMES: Final = ("t_planned", "t_received")
+_TIMES: Final = ("t_planned", "t_sent", "t_received")
 _RANGE: Final = ("run", "destination", "producer", "subscription", "first", "end", *_COPIES, *_TIMES)
 
 
@@ -32,7 +32,7 @@ def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame, single: bo
 
     `confirmed`, `unknown`: how often they were sent with this outcome (sends that were refused or rolled back do not
     count). `fresh`, `marked`: copies received without and with the redelivered mark. `late`: fresh copies that a
-    consumer received after a later message. `t_planned`, `t_received`: the first of each, or null.
+    consumer received after a later message. `t_planned`, `t_sent`, `t_received`: the first of each, or null.
     """
     consumers = roles.where(fn.col("role") == "consumer").select(
         "run", fn.col("number").alias("consumer"), "destination", "subscription"
@@ -79,7 +79,7 @@ def _received_ranges(receipts: DataFrame, consumers: DataFrame) -> DataFrame:
         .withColumn("subscription", fn.coalesce("subscription", fn.lit(NO_SUBSCRIPTION)))
         .withColumn("fresh", (~fn.col("redelivered")).cast("int"))
         .withColumn("marked", fn.col("redelivered").cast("int"))
-        .withColumn("t_planned", fn.lit(None).cast("long"))
+        .withColumns({name: fn.lit(None).cast("long") for name in ("t_planned", "t_sent")})
         .select(*_RANGE)
     )
 

@@ -11,25 +11,30 @@ from mqlab.pipeline.kernels.histogram import bucket, exact_total
 from mqlab.pipeline.schema import DELIVERY_CLASSES
 
 
-def delivery_classes(segments: DataFrame, windows: DataFrame) -> DataFrame:
+def delivery_classes(segments: DataFrame, windows: DataFrame, clocks: DataFrame) -> DataFrame:
     """Count the messages of each class, by run and latency `bucket`.
 
     The bucket is null unless the messages were planned in the measure phase, sent and received. `messages` counts each
-    message once, `nanoseconds` is the sum of their latencies, `longest` the highest.
+    message once, `nanoseconds` is the sum of their latencies, `longest` the highest. `early` counts those that were
+    received before they were sent, by more than the clocks of a sender and a receiver can be wrong together.
     """
+    tolerance = clocks.groupBy("run").agg((2 * fn.max("error")).alias("tolerance"))
+    is_early = fn.col("t_received") + fn.coalesce("tolerance", fn.lit(0)) < fn.col("t_sent")
     latency_counts = fn.col("was_sent") & fn.col("was_received") & within_measure(fn.col("t_planned"))
-    # A receipt before the planned time is an error of the clocks.
+    # A receipt before the planned time is an error of the clocks, within their tolerance.
     latency = fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0))
     in_class = [fn.sum(fn.when(fn.col(name), fn.col("messages")).otherwise(0)).alias(name) for name in DELIVERY_CLASSES]
     return (
         _classify(segments)
         .join(fn.broadcast(windows), "run", "left")
+        .join(fn.broadcast(tolerance), "run", "left")
         .withColumn("latency", fn.when(latency_counts, latency))
         .withColumn("bucket", bucket(fn.col("latency")))
         .groupBy("run", "bucket")
         .agg(
             fn.sum("messages").alias("messages"),
             *in_class,
+            fn.sum(fn.when(is_early, fn.col("messages")).otherwise(0)).alias("early"),
             exact_total(fn.col("latency"), fn.col("messages")).alias("nanoseconds"),
             fn.max("latency").alias("longest"),
         )
@@ -53,5 +58,7 @@ def _classify(segments: DataFrame) -> DataFrame:
         .withColumn("recovered", fn.col("was_sent") & ~was_confirmed & fn.col("was_received"))
         .withColumn("out_of_order", fn.col("was_sent") & all_late)
         .withColumn("unexpected", ~fn.col("was_sent") & fn.col("was_received"))
-        .select("run", "messages", "was_sent", "was_received", *DELIVERY_CLASSES, *("t_planned", "t_received"))
+        .select(
+            "run", "messages", "was_sent", "was_received", *DELIVERY_CLASSES, *("t_planned", "t_sent", "t_received")
+        )
     )

@@ -18,6 +18,22 @@ _FAULT_LABELS: Final = {
 }
 # The counts that the agents keep as well.
 _COUNT_LABELS: Final = {"sent": "messages sent", "received": "messages received", "round_trips": "round trips"}
+# Why a run with such messages is void: behind the number, of one and of several.
+_CONTRADICTIONS: Final = {
+    "missing": (
+        "message in the sequence of its producer was never recorded as sent",
+        "messages in the sequences of their producers were never recorded as sent",
+    ),
+    "early": (
+        "message was received before it was sent, beyond the error of the clocks",
+        "messages were received before they were sent, beyond the error of the clocks",
+    ),
+    "damaged": (
+        "message arrived with another body than was sent",
+        "messages arrived with another body than was sent",
+    ),
+    "mismatched": ("reply carried the id of another request", "replies carried the id of another request"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,19 +45,23 @@ class EventCounts:
     delivery_classes: DataFrame
     activity: DataFrame
     round_trips: DataFrame
+    gaps: DataFrame
 
 
 def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCounts) -> DataFrame:
     """One row for each run, with or without events."""
     of_class = tables.delivery_classes.groupBy("run").agg(
-        *(fn.sum(name).alias(name) for name in schema.DELIVERY_CLASSES)
+        *(fn.sum(name).alias(name) for name in (*schema.DELIVERY_CLASSES, "early"))
     )
-    answered = tables.round_trips.groupBy("run").agg(fn.sum("arrived").alias("measured_round_trips"))
+    answered = tables.round_trips.groupBy("run").agg(
+        fn.sum("arrived").alias("measured_round_trips"), fn.sum("mismatched").alias("mismatched")
+    )
     counts = [f"measured_{name}" for name in _COUNT_LABELS]
     facts = (
         runs.join(fn.broadcast(of_class), "run", "left")
         .join(fn.broadcast(_counts(tables.activity)), "run", "left")
         .join(fn.broadcast(answered), "run", "left")
+        .join(fn.broadcast(tables.gaps), "run", "left")
         .join(fn.broadcast(_agents_without_clock(roles, clocks)), "run", "left")
         .join(fn.broadcast(tables.windows), "run", "left")
         .join(fn.broadcast(tables.points.select("run", "load")), "run", "left")
@@ -67,6 +87,7 @@ def _counts(activity: DataFrame) -> DataFrame:
 
     return activity.groupBy("run").agg(
         fn.sum("sent").alias("sent"),
+        fn.sum("damaged").alias("damaged"),
         measured("sent").alias("measured_sent"),
         measured("received").alias("measured_received"),
     )
@@ -105,15 +126,21 @@ def _why_incomplete() -> Column:
 
 
 def _why_void() -> Column:
-    """The agents' counts differ from the events, or no message was counted: an empty run is not a clean one."""
+    """The record contradicts itself, a message is not the one that was sent, or the measure phase has none."""
     only_sends = fn.col("load") == "send"
     nothing_sent = only_sends & (fn.col("measured_sent") == 0)
     nothing_received = ~only_sends & (fn.col("measured_received") == 0)
     return fn.coalesce(
         *(_disagreement(name) for name in _COUNT_LABELS),
+        *(_if_any(count, *sentence) for count, sentence in _CONTRADICTIONS.items()),
         fn.when(nothing_sent, "no message was sent in the measure phase"),
         fn.when(nothing_received, "no message was received in the measure phase"),
     )
+
+
+def _if_any(count: str, of_one: str, of_several: str) -> Column:
+    sentence = fn.when(fn.col(count) == 1, of_one).otherwise(of_several)
+    return fn.when(fn.col(count) > 0, fn.concat_ws(" ", fn.format_number(fn.col(count), 0), sentence))
 
 
 def _disagreement(name: str) -> Column:

@@ -24,8 +24,9 @@ _PER_MILLE: Final = {name.replace(".", "_"): share for name, share in PERCENTILE
 def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
     """Count round trips by run and `bucket` of the response time.
 
-    `arrived` counts replies received in the measure phase. The bucket is null unless the request was planned in it and
-    has a reply: `messages` counts these, `nanoseconds` is the sum of their response times, `longest` the highest.
+    `arrived` counts replies received in the measure phase, `mismatched` those with the id of another request. The
+    bucket is null unless the request was planned in it and has a reply: `messages` counts these, `nanoseconds` is the
+    sum of their response times, `longest` the highest.
     """
     counts = fn.col("t_received").isNotNull() & within_measure(fn.col("t_planned"))
     # As with latencies: from the planned time; a reply before it is an error of the clocks.
@@ -37,6 +38,7 @@ def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
         .groupBy("run", "bucket")
         .agg(
             fn.sum(within_measure(fn.col("t_received")).cast("long")).alias("arrived"),
+            fn.sum(fn.col("mismatched").cast("long")).alias("mismatched"),
             fn.count("duration").alias("messages"),
             exact_total(fn.col("duration"), fn.lit(1)).alias("nanoseconds"),
             fn.max("duration").alias("longest"),

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from mqlab.pipeline.measure_tables import has_unchecked_events
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.report.claims.verdicts import BY_CONSTRUCTION, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.report.data.run_results import MeasuredSystem, RunResults, flags_of, stamped
@@ -94,8 +93,6 @@ def warnings(results: RunResults) -> Iterator[str]:
             f"{formatting.count(len(rejected), 'run')} of {len(results.audits):,} did not pass the audit and "
             f"{'counts' if len(rejected) == 1 else 'count'} for no figure."
         )
-    if has_unchecked_events(results.folder):
-        yield "Not checked: event files of this run carry no checksums, so damage to them may show in the figures."
     for system in results.systems:
         if system.stamps:
             yield f"{system.name} was run with: {formatting.listed(list(system.stamps))}."

@@ -1,4 +1,7 @@
-"""The body of a message of the lab: the producer (4 bytes), its sequence number (8 bytes), then filler."""
+"""The body of a message of the lab: the producer (4 bytes), its sequence number (8 bytes), then filler.
+
+A reply has the id of its request before the filler.
+"""
 
 import struct
 from functools import lru_cache
@@ -9,14 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mqlab.drivers.api import Matrix
+from mqlab.drivers.common.filler import ID_SIZE, filler
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
 
-ID_SIZE: Final = 12
 _ID: Final = struct.Struct("<IQ")
+_TWO_IDS: Final = struct.Struct("<IQIQ")
 _LOW: Final = np.uint64(0xFFFFFFFF)
 # For at most so many bodies, a Python loop is faster than numpy.
 _FEW: Final = 8
+# Bodies are compared in steps of so many bytes: the result of a step stays in the processor's cache.
+_STEP_BYTES: Final = 64 * 1024
 # Words of 4 bytes, since numpy is several times slower on unaligned numbers of 8 bytes.
 _Words = npt.NDArray[np.uint32]
 
@@ -31,8 +37,7 @@ class BodyMaker:
     def __init__(self, producer: int, size: int, max_count: int) -> None:
         records = np.zeros(max_count, dtype=_word_dtype(size))
         self._matrix: Matrix = records.view(np.uint8).reshape(max_count, size)
-        # The same filler in every message; its bytes differ, so that it does not compress to nothing.
-        self._matrix[:, ID_SIZE:] = np.arange(size - ID_SIZE, dtype=np.uint64).astype(np.uint8)
+        self._matrix[:, ID_SIZE:] = filler(size)
         records["producer"] = producer
         self._low, self._high = records["low"], records["high"]
         self._row_index = np.arange(max_count, dtype=np.uint64)
@@ -42,10 +47,14 @@ class BodyMaker:
         self._batch_step = _batch_step(max_count)
         self._next_seq = -1
         self._producer = producer
-        self._filler = self._matrix[0, ID_SIZE:].tobytes()
+        self._filler = filler(size).tobytes()
+        self._reply_filler = self._filler[ID_SIZE:]
 
     def make_single(self, seq: int) -> bytes:
         return _ID.pack(self._producer, seq) + self._filler
+
+    def make_reply(self, seq: int, requester: int, request_seq: int) -> bytes:
+        return _TWO_IDS.pack(self._producer, seq, requester, request_seq) + self._reply_filler
 
     def make(self, first_seq: int, rows: int) -> Matrix:
         """The bodies of a batch. They are valid until the next call."""
@@ -64,6 +73,47 @@ class BodyMaker:
             self._high[:], self._current_high = high, high
         np.add(_low_row_index(rows), np.uint32(first_seq & 0xFFFFFFFF), out=self._low[:rows])
         return self._matrix[:rows]
+
+
+class BodyCheck:
+    """Compares received bodies with those that a BodyMaker makes: their length and every byte of the filler."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._filler = filler(size)
+        self._filler_bytes = self._filler.tobytes()
+        self._reply_filler = self._filler_bytes[ID_SIZE:]
+
+    def find_damaged(self, bodies: Bodies) -> npt.NDArray[np.bool_] | None:
+        """A flag for each body, set if it differs; None if no body differs."""
+        intact = self._are_few_intact(bodies) if len(bodies) <= _FEW else self._are_intact(bodies)
+        return None if intact else np.array([not self._is_intact(body) for body in bodies.tolist()])
+
+    def is_damaged_reply(self, reply: bytes) -> bool:
+        return len(reply) != self._size or not reply.endswith(self._reply_filler)
+
+    def _is_intact(self, body: bytes) -> bool:
+        return len(body) == self._size and body.endswith(self._filler_bytes)
+
+    def _are_few_intact(self, bodies: Bodies) -> bool:
+        data, size, expected = bodies.data.data, self._size, self._filler_bytes
+        for begin, end in pairwise(bodies.offsets.tolist()):
+            if end - begin != size or (expected and data[begin + ID_SIZE : end].tobytes() != expected):
+                return False
+        return True
+
+    def _are_intact(self, bodies: Bodies) -> bool:
+        table = bodies.table()
+        if table is None or table.shape[1] != self._size:
+            return False
+        step = max(1, _STEP_BYTES // self._size)
+        fillers = table[:, ID_SIZE:]
+        return all(bool((fillers[row : row + step] == self._filler).all()) for row in range(0, len(table), step))
+
+
+def is_reply_to(request: bytes, reply: bytes) -> bool:
+    """Whether the reply has the id of the request."""
+    return reply[ID_SIZE : 2 * ID_SIZE] == request[:ID_SIZE]
 
 
 def message_id(body: bytes) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from mqlab.drivers import Receiver
 from mqlab.events.recorder import NO_TIME, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import message_ranges
 from mqlab.runner.agents.pacing import RateLimiter
+from mqlab.runner.agents.receipts import ReceiptLog
 from mqlab.runner.timeline import RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
@@ -24,11 +24,8 @@ class ConsumerRole:
         self._point = point
         self._open_receiver = open_receiver
         self._receiver: Receiver | None = None
-        self._ordinal = 0
-        # Receipts of a transaction are recorded with the time of its commit.
-        self._uncommitted = recorder.receipts.pending()
+        self._log = ReceiptLog(role, point.size, recorder, transacted=point.transaction > 0)
         self._uncommitted_messages = 0
-        self._record = self._uncommitted.append if point.transaction else recorder.receipts.append
 
     async def open(self) -> None:
         self._receiver = await self._open_receiver()
@@ -47,7 +44,7 @@ class ConsumerRole:
                 arrival = await receiver.receive()
                 self.counters.t_last = received = now()
                 count = len(arrival.bodies)
-                self._record_ranges(message_ranges(arrival.bodies), received, arrival.redelivered)
+                self._log.record(arrival, received)
                 if timeline.counts(received):
                     self.counters.counted_received += count
                 self.counters.received += count
@@ -70,15 +67,6 @@ class ConsumerRole:
                 # A durable subscription can be removed only when its consumer is closed.
                 await receiver.close()
 
-    def _record_ranges(self, ranges: list[tuple[int, int, int, int]], received: int, redelivered: bool) -> None:
-        for producer, first_seq, count, size_bytes in ranges:
-            self._record(
-                consumer=self.role.number, destination=self.role.destination, producer=producer, first_seq=first_seq,
-                count=count, bytes=size_bytes, ordinal=self._ordinal, t_received=received, redelivered=redelivered,
-                t_acknowledged=NO_TIME,
-            )  # fmt: skip
-            self._ordinal += 1
-
     async def _commit(self, receiver: Receiver) -> None:
         self._uncommitted_messages = 0
         committed = NO_TIME
@@ -87,4 +75,4 @@ class ConsumerRole:
             committed = now()
         finally:
             # Also after an error or a cancellation: the messages were received.
-            self._uncommitted.release(t_acknowledged=committed)
+            self._log.commit(committed)

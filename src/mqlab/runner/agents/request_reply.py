@@ -1,14 +1,16 @@
 """The roles of request/reply.
 
 A requester sends a request, waits for its reply, then sends the next one, at once or by a schedule. A responder replies
-to each request; requests that arrive together get their replies together.
+to each request; requests that arrive together get their replies together. A reply carries the id of its request, and
+the requester compares it with the id of the request that it sent.
 """
 
 from mqlab.drivers import DriverRequester, Responder
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import BodyMaker, message_id, message_ranges
+from mqlab.runner.agents.bodies import BodyCheck, BodyMaker, is_reply_to, message_id
 from mqlab.runner.agents.pacing import SendSchedule
+from mqlab.runner.agents.receipts import ReceiptLog
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 
@@ -24,6 +26,7 @@ class RequesterRole:
         self._recorder = recorder
         self._record_answered = recorder.answered.append
         self._maker = BodyMaker(role.number, point.size, 1)
+        self._check = BodyCheck(point.size)
         self._share = share(point.messages, role.number, point.requesters)
 
     async def play(self, timeline: Timeline) -> None:
@@ -47,7 +50,7 @@ class RequesterRole:
                     t_planned=planned, t_sent=sent, t_confirmed=NO_TIME, outcome=UNKNOWN_CODE,
                 )  # fmt: skip
                 self._recorder.round_trips.append(
-                    requester=number, seq=seq, t_planned=planned, t_sent=sent, t_received=NO_TIME
+                    requester=number, seq=seq, t_planned=planned, t_sent=sent, t_received=NO_TIME, mismatched=False
                 )
                 raise
             received = counters.t_last = now()
@@ -55,7 +58,8 @@ class RequesterRole:
             self._record_answered(
                 requester=number, destination=destination, seq=seq, bytes=len(body), t_planned=planned, t_sent=sent,
                 reply_destination=reply_destination, responder=responder, reply_seq=reply_seq, reply_bytes=len(reply),
-                t_received=received, redelivered=redelivered,
+                damaged=self._check.is_damaged_reply(reply), t_received=received, redelivered=redelivered,
+                mismatched=not is_reply_to(body, reply),
             )  # fmt: skip
             counters.sent = seq + 1
             counters.received += 1
@@ -77,11 +81,10 @@ class ResponderRole:
         self.failed: Exception | None = None
         self._point = point
         self._responder = responder
-        self._record_receipt = recorder.receipts.append
+        self._log = ReceiptLog(role, point.size, recorder)
         self._record_send = recorder.sends.append
         self._unconfirmed = recorder.sends.pending()
         self._maker = BodyMaker(role.number, point.size, 1)
-        self._ordinal = 0
 
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
@@ -90,17 +93,11 @@ class ResponderRole:
             while True:
                 arrival = await self._responder.receive()
                 received, requests = now(), len(arrival.bodies)
-                for producer, first_seq, count, size_bytes in message_ranges(arrival.bodies):
-                    self._record_receipt(
-                        consumer=self.role.number, destination=self.role.destination, producer=producer,
-                        first_seq=first_seq, count=count, bytes=size_bytes, ordinal=self._ordinal,
-                        t_received=received, redelivered=arrival.redelivered, t_acknowledged=NO_TIME,
-                    )  # fmt: skip
-                    self._ordinal += 1
+                ranges = self._log.record(arrival, received)
                 counters.received += requests
                 if timeline.counts(received):
                     counters.counted_received += requests
-                if timeline.counts(await self._reply(requests)):
+                if timeline.counts(await self._reply(ranges, requests)):
                     counters.counted_sent += requests
         except Exception as error:  # any error: the role must not end silently
             self.failed = error
@@ -111,9 +108,11 @@ class ResponderRole:
             await self._responder.close()
             self._unconfirmed.release(outcome=CONFIRMED_CODE)
 
-    async def _reply(self, count: int) -> int:
+    async def _reply(self, ranges: list[tuple[int, int, int, int]], count: int) -> int:
+        """Answer the requests of these ranges, `count` in all. Returns when it called its driver."""
         first_seq, persistent = self.counters.sent, self._point.persistent
-        bodies = [self._maker.make_single(seq) for seq in range(first_seq, first_seq + count)]
+        requests = [(requester, first + n) for requester, first, messages, _ in ranges for n in range(messages)]
+        bodies = [self._maker.make_reply(seq, *request) for seq, request in enumerate(requests, first_seq)]
         self.counters.sent += count
         record = self._record_send if persistent else self._unconfirmed.append
         sent, confirmed, outcome = now(), NO_TIME, UNKNOWN_CODE

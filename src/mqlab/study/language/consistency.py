@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mqlab.study.language.units import format_size
-from mqlab.study.language.value_types import LARGEST_BODY, MAX_ROLES, Parameters
+from mqlab.study.language.value_types import LARGEST_BODY, MAX_ROLES, SMALLEST_REPLY, Parameters
 from mqlab.study.point import Point
 
 _REQUEST_REPLY_ROLES: Final = ("requesters", "responders", "clients", "threads")
@@ -84,5 +84,7 @@ def _request_reply(point: Point) -> Iterator[str]:
     }
     for name in (name for name, declared in unsupported.items() if declared):
         yield f"{name} does not belong to pattern: request-reply; leave it out"
+    if point.size < SMALLEST_REPLY:
+        yield f"a reply carries the id of its request, so a body has at least {format_size(SMALLEST_REPLY)} here"
     if point.batch > 1:
         yield f"a requester waits for each reply, so a batch of {point.batch} is not possible; leave batch out"

@@ -17,6 +17,8 @@ from mqlab.study.repetition import RepetitionRule
 
 # A body carries the id of its producer (4 bytes) and its sequence number (8 bytes): the audit needs them.
 SMALLEST_BODY: Final = 12
+# A reply carries the id of its request as well.
+SMALLEST_REPLY: Final = 24
 # Every role holds several copies of a message, or of a batch, in memory.
 LARGEST_BODY: Final = 8 * 2**20
 # Roles need sockets and buffers on one machine; a greater number is a mistake.

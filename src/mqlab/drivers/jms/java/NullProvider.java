@@ -22,6 +22,7 @@ import javax.naming.spi.InitialContextFactory;
 public final class NullProvider implements InitialContextFactory {
     /** Offset of the sequence number in a message of the lab. */
     private static final int NUMBER_OFFSET = 4;
+    private static final int FILLER_OFFSET = 12;
 
     /** The behaviour of a proxy. NullProvider stands for the default value of the method's type. */
     private interface Behaviour {
@@ -74,9 +75,12 @@ public final class NullProvider implements InitialContextFactory {
         return null;
     }
 
-    /** A message that ignores writes; each read returns a body with the next number. */
+    /** A message that ignores writes; each read returns a body with the next number and the lab's filler. */
     private static BytesMessage message(int size) {
         ByteBuffer body = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN);
+        for (int i = 0; i < size - FILLER_OFFSET; i++) {
+            body.put(FILLER_OFFSET + i, (byte) (i + (i >> 8) + (i >> 16)));
+        }
         return proxy(BytesMessage.class, (method, arguments) -> switch (method) {
             case "getBodyLength" -> (long) size;
             case "readBytes" -> {
