@@ -7,6 +7,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.answer import answer
 
 MEASURE: Final = (
     "study",
@@ -26,11 +27,13 @@ MEASURE: Final = (
 def as_json(folder: RunFolder) -> JsonObject:
     """Return values that `json.dumps` accepts. A missing figure is null or has no entry; it is never 0."""
     results = RunResults.of(folder)
+    verdicts = judge(results)
     return {
         "run": str(folder.path),
         "study": results.study.id,
         "scale": results.scale,
         "status": results.meta.get("status"),
+        "answer": answer(results, verdicts),
         "systems": [
             {"name": s.name, "version": s.version, "settings": s.settings, "stamps": list(s.stamps)}
             for s in results.systems
@@ -41,7 +44,7 @@ def as_json(folder: RunFolder) -> JsonObject:
         "peaks": [asdict(peak) for peak in results.peaks],
         "audits": [asdict(audit) for audit in results.audits],
         "noise": [asdict(run) for run in results.noise],
-        "verdicts": [_verdict(verdict) for verdict in judge(results)],
+        "verdicts": [_verdict(verdict) for verdict in verdicts],
     }
 
 
