@@ -40,6 +40,8 @@ def plan(
     say("Set-up and draining take additional time.")
     for published, system in declared.stand_ins.items():
         say(f"Unless you name a system, {system} replaces {published}.")
+    for published, successors in declared.successors.items():
+        say(f"If you run it, {' or '.join(successors)} stands for {published}.")
 
 
 def _table(points: Sequence[Point]) -> Table:

@@ -41,7 +41,7 @@ class InventedMeasures:
         self._index = PointIndex(tuple(self.points.values()))
         systems = [{"name": name, "version": "7", "stamps": []} for name in self.system_names]
         self._meta = {"scale": SCALE, "systems": systems, "status": "complete"}
-        # The values of one system that one reference names change together.
+        # The values that one reference names for one system.
         self.groups: list[list[Place]] = []
         values = MeasuredValues(self.results)
         for reference in self.expression.references():
@@ -102,13 +102,16 @@ class InventedMeasures:
         return found[0]
 
     def search(self, wanted: bool) -> bool:
-        """Scale the values of one reference after the other, at random, until the claim has the wanted truth."""
+        """Scale the values of a system, of a reference or of a point, at random, until the claim has that truth."""
         chance = random.Random(1)
+        systems = [[place for place in self.values if place[0] == name] for name in self.system_names]
+        kinds = [[group for group in systems if group], self.groups, [[place] for place in self.values]]
         distance = self._distance(wanted)
         for _ in range(_TRIALS):
             if distance == 0:
                 return True
-            group, factor = chance.choice(self.groups), math.exp(chance.choice((0.03, 0.3, 1, 3)) * chance.gauss(0, 1))
+            group = chance.choice(chance.choice(kinds))
+            factor = math.exp(chance.choice((0.03, 0.3, 1, 3)) * chance.gauss(0, 1))
             before = dict(self.values)
             self.values |= {place: before[place] * factor for place in group}
             changed = self._distance(wanted)

@@ -183,7 +183,7 @@ class _Evaluator:
         self.figures.append(f"{text_of(call)} = {first}")
         named = self.values.resolve_system(str(name.value))
         truth = False if named not in candidates else True if len(candidates) == 1 else None
-        self.comparisons.append(CheckedComparison(truth, f"{first} first", f"{named} first"))
+        self.comparisons.append(CheckedComparison(truth, f"{first} first in {argument.place}", f"{named} first"))
         return truth
 
     def _number(self, node: ast.expr) -> Interval:
