@@ -56,7 +56,7 @@ def test_a_table_for_people(tmp_path: Path) -> None:
 
 def test_requests_and_fixed_work(tmp_path: Path) -> None:
     roles = "{pattern: request-reply, queues: 1, requesters: 6, responders: 2, message: {size: 1KiB}, messages: 500}"
-    head = "study: mine\ntitle: Mine\nsystems: {Q 1: []}\nstand_ins: {Q 1: embedded}\n"
+    head = "study: mine\ntitle: Mine\nsystems: {Q 1: []}\nstand_ins: {Q 1: embedded}\nsuccessors: {Q 1: [q, r]}\n"
     (tmp_path / "my.yaml").write_text(f"{head}scenarios:\n  A: {roles}\n")
     result = run(str(tmp_path / "my.yaml"))
     head, first, *_ = [" ".join(line.split()) for line in result.stdout.splitlines()]
@@ -64,6 +64,7 @@ def test_requests_and_fixed_work(tmp_path: Path) -> None:
     assert first == "A - 1 queue 6 2 1KiB no none free 1 max 2 to 3 500 messages"
     assert "mine at scale quick: up to 3 runs with a fixed number of messages on each system." in result.stderr
     assert "Unless you name a system, embedded replaces Q 1." in result.stderr
+    assert "If you run it, q or r stands for Q 1." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,8 @@ CASES = [
     # what stands for what
     (HEAD + "systems: {Queue 1: []}\nstand_ins: {Quue 1: embedded}\n", 6,
      "stand_ins.Quue 1: is not among the study's systems; did you mean 'Queue 1'?"),
+    (HEAD + "systems: {Queue 1: []}\nsuccessors: {Quue 1: [q]}\n", 6,
+     "successors.Quue 1: is not among the study's systems; did you mean 'Queue 1'?"),
     (HEAD + "prose:\n  - {table: T}\n", 6, "prose.1: write either claim (the id of a claim) or reason"),
     (HEAD + "claims: [{id: a, says: b, source: c, not_testable: d}]\nprose:\n  - {table: T, claim: b}\n", 7,
      "prose.1.claim: there is no claim 'b'; accepted: a"),

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from mqlab.study import PublishedValue, Study, built_in_studies, estimate, load_study
+from mqlab.systems import system
 
 ROOT = Path(__file__).parents[2]
 # How many values each study printed.
@@ -75,6 +76,12 @@ def test_a_quick_run_is_quick(study: Study) -> None:
 
 def test_stand_ins_are_there_for_every_published_system_or_none(study: Study) -> None:
     assert set(study.stand_ins) in (set(), set(study.systems_published))
+
+
+def test_successors_are_systems_of_the_lab(study: Study) -> None:
+    for successors in study.successors.values():
+        for name in successors:
+            assert system(name).name == name
 
 
 def test_every_scenario_is_in_a_claim_or_an_exhibit(study: Study) -> None:

@@ -162,3 +162,8 @@ def test_exhibits_of_chosen_points(write: Write) -> None:
 def test_stand_ins(write: Write) -> None:
     rest = 'systems: {Q 1: [], Q 2: []}\nstand_ins: {Q 2: "embedded:retrieval=scan"}\n'
     assert study(write, SENDING, rest).stand_ins == {"Q 2": "embedded:retrieval=scan"}
+
+
+def test_successors(write: Write) -> None:
+    rest = "systems: {Q 1: [], Q 2: []}\nsuccessors: {Q 2: [q, r]}\n"
+    assert study(write, SENDING, rest).successors == {"Q 2": ("q", "r")}

@@ -43,6 +43,8 @@ def plan(
         say(f"All runs end after {format_duration(budget)}, or with the least number, unless --minutes says otherwise.")
     for published, system in declared.stand_ins.items():
         say(f"Unless you name a system, {system} replaces {published}.")
+    for published, successors in declared.successors.items():
+        say(f"If you run it, {' or '.join(successors)} stands for {published}.")
 
 
 def _table(points: Sequence[Point]) -> Table:

@@ -86,6 +86,7 @@ def read_study(path: Path, *, own: bool = False) -> Study:
         source=form.source,
         systems_published=tuple(form.systems),
         stand_ins=form.stand_ins,
+        successors=form.successors,
         settings=form.systems,
         scenarios=scenarios,
         scales=scales,
@@ -153,10 +154,11 @@ def _points(file: YamlFile, scenarios: dict[str, Scenario], scales: dict[str, Pa
 
 
 def _check_stand_ins(file: YamlFile, form: StudyForm) -> None:
-    for system in form.stand_ins:
-        if system not in form.systems:
-            accepted = suggest(system, list(form.systems)) if form.systems else "the study names no systems"
-            raise file.error(f"is not among the study's systems; {accepted}", ("stand_ins", system))
+    for key, systems in (("stand_ins", form.stand_ins), ("successors", form.successors)):
+        for system in systems:
+            if system not in form.systems:
+                accepted = suggest(system, list(form.systems)) if form.systems else "the study names no systems"
+                raise file.error(f"is not among the study's systems; {accepted}", (key, system))
 
 
 def _check_prose(file: YamlFile, form: StudyForm, claims: list[str]) -> None:

@@ -39,6 +39,7 @@ class Study:
     source: StudySource | None
     systems_published: tuple[str, ...]
     stand_ins: dict[str, str]  # published system -> the system to run instead, unless the user names one
+    successors: dict[str, tuple[str, ...]]  # published system -> its later versions, the nearest first
     settings: dict[str, tuple[PublishedSetting, ...]]  # by published system
     scenarios: dict[str, Scenario]
     scales: dict[str, Parameters]

@@ -279,15 +279,40 @@ def test_what_is_decided_is_so_for_values_inside(check: str, known: dict[str, tu
 @pytest.mark.parametrize(
     ("check", "found", "needed"),
     [
-        ("rate.received[B] > rate.received[A]", "2 (1.81 to 2.21) times", "more than 1"),
-        ("impact(rate.received[C]) < impact(rate.received[D])", "-20 (-30 to -10) more", "less than 0"),
-        ("rate.received[A] <= 2 * impact(rate.received[C])", "180 (165 to 195) more", "at most 0"),
+        ("rate.received[B] > rate.received[A]", "2 times (1.81 to 2.21)", "more than 1"),
+        ("impact(rate.received[C]) < impact(rate.received[D])", "-20 more (-30 to -10)", "less than 0"),
+        ("rate.received[A] <= 2 * impact(rate.received[C])", "180 more (165 to 195)", "at most 0"),
     ],
 )
 def test_two_values_are_compared_by_their_ratio_or_difference(check: str, found: str, needed: str) -> None:
     values = {"A": around(100, 5), "B": around(200, 10), "impact C": around(-40, 5), "impact D": around(-20, 5)}
     (comparison,) = evaluate(parse(check), Known(values)).comparisons
     assert (comparison.found, comparison.needed) == (found, needed)
+
+
+@pytest.mark.parametrize(
+    ("value", "truth"),
+    [
+        (around(20, 1), True),
+        (around(64, 1), False),  # about twenty times is not held by 64
+        (around(9, 1), False),
+        (around(30, 1), None),
+        (Interval.exactly(30.0), True),
+    ],
+)
+def test_about_has_two_sides(value: Interval, truth: bool | None) -> None:
+    result = evaluate(parse("about(rate.received[A], 20)"), Known({"A": value}))
+    assert result.truth is truth
+    assert result.deciding.needed == "about 20 (13.3 to 30)"
+    assert result.deciding.limits == pytest.approx((13.33, 30), abs=0.01)
+
+
+@pytest.mark.parametrize(("change", "truth"), [(-40, True), (-20, False), (-70, False), (41, False)])
+def test_about_a_negative_number(change: float, truth: bool) -> None:
+    values = Known({"impact A": around(change, 1)})
+    result = evaluate(parse("about(impact(rate.received[A]), -41)"), values)
+    assert (result.truth, result.deciding.needed) == (truth, "about -41 (-61.5 to -27.3)")
+    assert evaluate(parse("not about(impact(rate.received[A]), -41)"), values).truth is not truth
 
 
 def test_every_check_of_the_studies_compares_something() -> None:

@@ -44,6 +44,16 @@ def on_ours(made: SyntheticRuns, write: Write, check: str, imposed_by: tuple[str
     return found[0]
 
 
+def run_with(made: SyntheticRuns, **factors: float) -> SyntheticRuns:
+    """Other systems beside the embedded broker, that many times as fast."""
+    for name, factor in factors.items():
+        made.meta["systems"].append({"name": name, "version": f"{name}-7", "settings": {}, "stamps": []})
+        add_system(made, name, factor)
+    for row in made.rows["measures"]:
+        row["bound_by"] = "broker"
+    return made
+
+
 def by_system(verdicts: list[Verdict], claim: str, basis: str) -> dict[str, str]:
     return {v.subject: v.verdict for v in verdicts if v.claim == claim and v.basis == basis}
 
@@ -92,7 +102,7 @@ def test_one_published_system_is_no_comparison(made: SyntheticRuns, write: Write
 def test_a_system_that_was_not_run_is_named(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(made, write, 'first(rate.received[A]) == "HornetQ 2.1.1"')
     assert verdict.verdict == NOT_TESTABLE
-    assert verdict.reason == "it names HornetQ 2.1.1, which was not measured"
+    assert verdict.reason == "it names HornetQ 2.1.1, which was not measured: add --system hornetq"
 
 
 def test_a_claim_without_a_check_gives_its_reason(made: SyntheticRuns, write: Write) -> None:
@@ -200,8 +210,8 @@ def test_first_of_measured_systems(write: Write) -> None:
         ("rate.received[A] > 100", "measured 110 (100 to 120), needed more than 100"),
         ("100 <= rate.received[A] < 200", "measured 110 (100 to 120), needed at least 100 and less than 200"),
         ("not rate.received[A] > 100", "measured 110 (100 to 120), needed not more than 100"),
-        ("rate.received[A] > rate.received[B]", "measured 1.1 (0.995 to 1.22) times, needed more than 1"),
-        ("rate.received[A] / rate.received[B] < 2", "measured 1.1 (0.995 to 1.22) times, needed less than 2"),
+        ("rate.received[A] > rate.received[B]", "measured 1.1 times (0.995 to 1.22), needed more than 1"),
+        ("rate.received[A] / rate.received[B] < 2", "measured 1.1 times (0.995 to 1.22), needed less than 2"),
         (
             "rate.received[A] > 100 and rate.received[B] < 200",
             "measured 110 (100 to 120), needed more than 100; measured 100 (90 to 110), needed less than 200",
@@ -235,6 +245,8 @@ def test_the_time_that_is_missing(made: SyntheticRuns, write: Write) -> None:
     (chosen,) = [point for point in made.study.points("quick") if point.scenario == "A"]
     seconds = 3 * (chosen.phases.warmup + chosen.phases.measure + 1)
     assert found.missing_minutes == pytest.approx(3 * seconds / 60)
+    assert found.missing == "about 1 more minute: mqlab run jms-four-brokers --minutes 1"
+    assert found.explanation.endswith(f"; the 95 % intervals leave it open; {found.missing}")
 
 
 @pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "client")])
@@ -243,6 +255,61 @@ def test_more_runs_do_not_help_a_lower_bound(
 ) -> None:
     found = on_ours(only(made, A=(90.0, ci95, bound_by)), write, "rate.received[A] > 100")
     assert (found.verdict, found.missing_minutes) == (INCONCLUSIVE, None)
+
+
+class TestSuccessors:
+    """Today's versions stand for the published ones."""
+
+    FIRST = 'first(rate.received[A]) == "HornetQ 2.1.1" and lead(rate.received[A]) > 1.5'
+
+    def test_only_the_systems_of_the_study_are_compared(self, made: SyntheticRuns, write: Write) -> None:
+        """The embedded broker and Artemis are faster still, and stand for none of them."""
+        run_with(made, hornetq=0.6, activemq=0.3, openmq=0.1, artemis=2.0)
+        verdict = on_ours(made, write, self.FIRST)
+        assert (verdict.subject, verdict.verdict) == (ALL_SYSTEMS, HOLDS)
+        assert verdict.stands_for == (
+            "hornetq hornetq-7 stands for HornetQ 2.1.1; activemq activemq-7 stands for ActiveMQ 5.3.2; "
+            "openmq openmq-7 stands for OpenMQ 4.4; SwiftMQ 7.6 was not measured"
+        )
+        assert on_ours(made, write, 'first(rate.received[A]) == "OpenMQ 4.4"').verdict == REFUTED
+
+    def test_artemis_stands_for_hornetq_where_that_was_not_run(self, made: SyntheticRuns, write: Write) -> None:
+        verdict = on_ours(run_with(made, artemis=2.0, activemq=0.3), write, self.FIRST)
+        assert verdict.verdict == HOLDS
+        assert verdict.stands_for.startswith("artemis artemis-7 stands for HornetQ 2.1.1")
+
+    def test_one_system_of_the_study_is_no_comparison(self, made: SyntheticRuns, write: Write) -> None:
+        verdict = on_ours(run_with(made, hornetq=0.6), write, self.FIRST)
+        assert (verdict.verdict, verdict.reason) == (
+            NOT_TESTABLE,
+            "it compares systems, and only hornetq was measured",
+        )
+
+    def test_the_one_with_the_fewest_settings_stands_for_it(self, made: SyntheticRuns, write: Write) -> None:
+        run_with(made, **{"hornetq:sync=no": 9.0, "hornetq": 0.5})
+        check = 'rate.received[A] of "HornetQ 2.1.1" < rate.received[A]'
+        verdicts = {v.subject: v.verdict for v in judged(made, write, check) if v.basis == "measured"}
+        assert verdicts["embedded"] == HOLDS
+
+    def test_a_product_that_is_run_under_its_published_name(self, made: SyntheticRuns, write: Write) -> None:
+        run_with(made, **{"SwiftMQ 7.6": 2.0, "hornetq": 0.5})
+        verdict = on_ours(made, write, 'first(rate.received[A]) == "SwiftMQ 7.6"')
+        assert verdict.verdict == HOLDS
+        assert "SwiftMQ" not in verdict.stands_for
+
+
+def test_a_cause_without_a_counterpart(made: SyntheticRuns, write: Write) -> None:
+    """Only the products themselves can prove it."""
+    results = RunResults.of(write(run_with(made, hornetq=0.6)))
+    named = 'rate.received[A] of "HornetQ 2.1.1" > 1'
+    for check, expected in (("rate.received[A] > 1", NOT_TESTABLE), (named, HOLDS)):
+        ours = Claim(id="ours", says="so", source="here", check=check, cause="a slow network")
+        verdicts = judge(replace(results, study=replace(results.study, claims=(ours,))))
+        measured = [verdict for verdict in verdicts if verdict.basis == "measured"]
+        assert {verdict.verdict for verdict in measured} == {expected}
+        if expected == NOT_TESTABLE:
+            assert measured[0].reason == "its cause has no counterpart here: a slow network"
+    assert {v.verdict for v in verdicts if v.basis == "published"} == {HOLDS}
 
 
 DEEP = "rate.round_trips[preload, preload=50]"
@@ -266,10 +333,19 @@ class TestStandIns:
         verdict = on_ours(two, write, check, imposed_by=("retrieval",))
         assert (verdict.verdict, verdict.kind) == (BY_CONSTRUCTION, BY_CONSTRUCTION)
         assert verdict.reason == f"{SCAN} with retrieval=scan brings about the effect"
-        assert verdict.words == "measured 9.8 (9.71 to 9.89) times, needed more than 9"
+        assert verdict.words == "measured 9.8 times (9.71 to 9.89), needed more than 9"
         assert on_ours(two, write, check, imposed_by=("sync",)).verdict == HOLDS
         of_the_other = f'{DEEP} of "{FIRST}" > 1'
         assert on_ours(two, write, of_the_other, imposed_by=("retrieval",)).verdict == HOLDS
+
+    def test_an_effect_that_a_parameter_imposes_does_not_hold(self, two: SyntheticRuns, write: Write) -> None:
+        verdict = on_ours(two, write, f'{DEEP} of "{FIRST}" > 1', imposed_by=("preload",))
+        assert (verdict.verdict, verdict.reason) == (
+            BY_CONSTRUCTION,
+            "preload with preload=50 brings about the effect",
+        )
+        without = f'rate.round_trips[preload, preload=0] of "{FIRST}" > 1'
+        assert on_ours(two, write, without, imposed_by=("preload",)).verdict == HOLDS
 
     def test_two_systems_at_one_point_are_compared_by_what_each_can_do(self, two: SyntheticRuns, write: Write) -> None:
         for row in two.rows["measures"]:

@@ -119,7 +119,7 @@ def test_verdicts_are_shown_for_published_and_measured(whole_page: ReadPage) -> 
     assert table.head == ["Claim", "On the published figures", "embedded, measured here"]
     row = table.row("Transactions of ten raise the rate of persistent messages. ")
     assert row[1] == "holds for HornetQ 2.1.1, ActiveMQ 5.3.2 and SwiftMQ 7.6refuted for OpenMQ 4.4"
-    assert row[2] == "holds measured 1.87 (1.86 to 1.89) times, needed more than 1.2"
+    assert row[2] == "holds measured 1.87 times (1.86 to 1.89), needed more than 1"
 
 
 def test_nothing_refers_outside(whole_page: ReadPage) -> None:

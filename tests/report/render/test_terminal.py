@@ -25,11 +25,22 @@ def test_matrix_audit_and_verdicts(whole_run: RunFolder) -> None:
     assert row.split() == ["G", "9,067", "107", "301", "268", "9,512", "±", "95.1"]
     assert "≥ 98,123,456 ± 981 k" in text
     assert "Delivery audit: 24 of 24 runs clean; 0 lost" in text
-    claim = next(
-        line for line in text.splitlines() if "Transactions of ten raise the rate of persistent messages." in line
-    )
-    assert claim.split()[-5:] == ["holds", "3,", "refuted", "1", "holds"]
-    assert "7 hold; 2 refuted, 2 inconclusive, 12 not testable here" in text
+    claim = next(line for line in text.splitlines() if line.startswith("Transactions of ten raise the rate"))
+    assert "holds 3, refuted 1" in claim
+    assert "embedded" in claim
+    assert claim.rstrip().endswith("measured 1.87 times (1.86 to 1.89), needed more than 1")
+    assert "6 hold; 1 refuted, 2 inconclusive, 17 not testable here" in text
+
+
+def test_the_answer_comes_first(whole_run: RunFolder) -> None:
+    assert summary(whole_run).startswith("The highest rate at the consumers of embedded is")
+
+
+def test_an_undecided_verdict_says_what_is_missing(made: SyntheticRuns, write: Write) -> None:
+    for row in made.rows["measures"]:
+        row["ci95"] = row["value"] * 0.2
+    text = " ".join(summary(write(made)).split())
+    assert "more minute: mqlab run jms-four-brokers --minutes 1" in text
 
 
 def test_published_and_measured_are_labelled(whole_run: RunFolder) -> None:

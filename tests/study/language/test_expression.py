@@ -68,6 +68,7 @@ def test_a_text_comes_back() -> None:
         'min(rate.sent["Q*"] of "X" / rate.sent["Q*"] of "Y") > 1',
         "min(rate.sent[A, size=12B], 3) > 1",
         "impact(rate.sent[A, size=12B]) > -3",
+        "about(max(rate.sent[A, size=*]) / rate.sent[B], 20) and not about(impact(rate.sent[A]), -41.7)",
     ],
 )
 def test_accepted(text: str) -> None:
@@ -102,6 +103,11 @@ def test_accepted(text: str) -> None:
         ("spread(rate.sent[A, size=*]) > 1", "matches several points"),
         ('spread(rate.sent[A] of "Q") > 1', "is over all systems; leave out of"),
         ("impact(3) > 1", "takes one measure"),
+        ("about(rate.sent[A])", "takes a value and a number"),
+        ("about(rate.sent[A], 0)", "takes a value and a number that is not 0"),
+        ("about(rate.sent[A], rate.sent[B])", "takes a value and a number"),
+        ("about(rate.sent[A, size=*], 2)", "matches several points"),
+        ("about(rate.sent[A], 2) > 1", "is true or false, and not a number"),
         ('rate.sent[A, "size=12B", durable=no] > 1', "the name of the point or its parameters, not both"),
         ("rate.sent[size=12B] > 1", r"write rate.sent\[scenario\]"),
         ("rate.sent[A] of Q > 1", "is not an expression"),

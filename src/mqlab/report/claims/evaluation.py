@@ -17,6 +17,7 @@ from mqlab.study import METRICS, Point
 from mqlab.study.language.expression import (
     OVER_POINTS,
     Expression,
+    about_range,
     function_name,
     open_references,
     parse_reference,
@@ -111,9 +112,10 @@ class _Evaluator:
                 return self._is_first(call, name)
             case ast.Compare(left=ast.Call() as call, ops=[ast.NotEq()], comparators=[name]):
                 return self._not(ast.Compare(call, [ast.Eq()], [name]))
+            case ast.Call():
+                return self._about(node)
             case ast.Compare(left=left, ops=relations, comparators=others):
-                # Two systems at one point are compared by what each can do.
-                self.within = len({(r.scenario, r.point, r.where, r.system) for r in references(node)}) <= 1
+                self._enter(node)
                 nodes = (left, *others)
                 sides = [self._side(side) for side in nodes]
                 pairs = zip(sides[:-1], relations, sides[1:], strict=True)
@@ -121,6 +123,21 @@ class _Evaluator:
                 self._compare(nodes, sides, relations, truth)
                 return truth
         raise TypeError(f"not accepted by study.language.expression: {ast.dump(node)}")
+
+    def _enter(self, comparison: ast.expr) -> None:
+        """Two systems at one point are compared by what each can do."""
+        self.within = len({(r.scenario, r.point, r.where, r.system) for r in references(comparison)}) <= 1
+
+    def _about(self, node: ast.Call) -> Truth:
+        accepted = about_range(node)
+        assert accepted is not None  # study.language.expression accepts no other argument
+        self._enter(node)
+        value, (low, high) = self._side(node.args[0]), (Interval.exactly(end) for end in accepted)
+        truth = _all([_negated(less(value, low)), _negated(less(high, value))])
+        needed = f"about {text_of(node.args[1])} ({format_interval(low)} to {format_interval(high)})"
+        found = format_interval(value, _unit(node.args[0]))
+        self.comparisons.append(CheckedComparison(truth, found, needed, value, accepted))
+        return truth
 
     def _not(self, part: ast.expr) -> Truth:
         """The opposite of a part; so are the comparisons inside it."""
@@ -140,14 +157,14 @@ class _Evaluator:
             limits = [(_MIRRORED[type(relations[n])], sides[n]) for n in range(index)]
             limits += [(type(relations[n - 1]), sides[n]) for n in range(index + 1, len(sides))]
             needed = " and ".join(f"{_NEEDED[relation]} {format_interval(limit)}" for relation, limit in limits)
-            text = f"{format_interval(sides[index])}{_unit(nodes[index])}"
+            text = format_interval(sides[index], _unit(nodes[index]))
             numbers = tuple(limit.value for _, limit in limits)
             self.comparisons.append(CheckedComparison(truth, text, needed, sides[index], numbers))
             return
         for left, relation, right in zip(sides[:-1], relations, sides[1:], strict=True):
             is_ratio = left.value > 0 < right.value
             compared, limit = (left / right, 1.0) if is_ratio else (left - right, 0.0)
-            found = f"{format_interval(compared)} {'times' if is_ratio else 'more'}"
+            found = format_interval(compared, " times" if is_ratio else " more")
             needed = f"{_NEEDED[type(relation)]} {limit:g}"
             decided = _ordered(left, relation, right)
             self.comparisons.append(CheckedComparison(decided, found, needed, compared, (limit,)))
@@ -166,7 +183,7 @@ class _Evaluator:
         self.figures.append(f"{text_of(call)} = {first}")
         named = self.values.resolve_system(str(name.value))
         truth = False if named not in candidates else True if len(candidates) == 1 else None
-        self.comparisons.append(CheckedComparison(truth, f"{first} first", f"{named} first"))
+        self.comparisons.append(CheckedComparison(truth, f"{first} first in {argument.place}", f"{named} first"))
         return truth
 
     def _number(self, node: ast.expr) -> Interval:
@@ -227,11 +244,12 @@ class _Evaluator:
         return Interval(max(1.0, ratio.value), max(1.0, ratio.low), max(1.0, ratio.high))
 
 
-def format_interval(value: Interval) -> str:
+def format_interval(value: Interval, unit: str = "") -> str:
+    text = f"{formatting.number(value.value)}{unit}"
     if value.exact:
-        return formatting.number(value.value)
+        return text
     low = "unbounded below" if value.low == -float("inf") else formatting.number(value.low)
-    return f"{formatting.number(value.value)} ({low} to {formatting.number(value.high)})"
+    return f"{text} ({low} to {formatting.number(value.high)})"
 
 
 def _unit(node: ast.expr) -> str:

@@ -1,17 +1,12 @@
 """Tables of the verdicts: one row for each claim, and the figures behind every verdict."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from mqlab.report.claims.verdicts import ALL_SYSTEMS, BY_CONSTRUCTION, NOT_TESTABLE, REFUTED, VERDICTS, Verdict
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import system_cell
-from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, Table, row
 from mqlab.report.render.formatting import listed
-
-# Of runs that would decide a verdict: the value is too close to what the claim needs.
-_MOST_MINUTES: Final = 24 * 60
 
 
 def verdict_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
@@ -93,21 +88,9 @@ def _measured_cell(verdicts: Sequence[Verdict], system: str, first: bool) -> Cel
     given = [v for v in verdicts if v.basis == "measured" and v.subject in (system, ALL_SYSTEMS)]
     lines = []
     for verdict in given:
-        note = "; ".join(part for part in (verdict.words, verdict.reason, _missing(verdict)) if part)
-        lines.append(
-            Cell(verdict.verdict, note if first or verdict.subject != ALL_SYSTEMS else "", tone(verdict.verdict))
-        )
+        note = verdict.explanation if first or verdict.subject != ALL_SYSTEMS else ""
+        lines.append(Cell(verdict.verdict, note, tone(verdict.verdict)))
     return _stacked(lines)
-
-
-def _missing(verdict: Verdict) -> str:
-    """How much longer the runs would have to take to decide a verdict."""
-    minutes = verdict.missing_minutes
-    if minutes is None:
-        return ""
-    if minutes > _MOST_MINUTES:
-        return "more runs would hardly decide it"
-    return f"about {formatting.count(max(1, round(minutes)), 'more minute')} of runs of these points would decide it"
 
 
 def _stacked(lines: Sequence[Cell]) -> Cell:

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal, Self
 from mqlab.errors import MqlabError
 from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
-from mqlab.report.data.pairing import stand_in
+from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
+from mqlab.report.render.formatting import listed
 from mqlab.study import Point
 from mqlab.study.language.expression import Expression
 from mqlab.study.language.reference import ANY, Reference
@@ -41,9 +42,21 @@ class ClaimValues(ABC):
     @abstractmethod
     def systems(self) -> list[str]: ...
 
+    def compared(self) -> list[str]:
+        """The systems that a claim over all systems compares."""
+        return self.systems()
+
     @abstractmethod
     def resolve_system(self, name: str) -> str | None:
         """The system that a claim means by a name; None where there is none."""
+
+    def representatives(self, expression: Expression) -> list[str]:  # noqa: ARG002 - a published system stands for itself
+        """Which system stands for which one that the check names or compares, and which have none; as sentences."""
+        return []
+
+    def names_products(self, expression: Expression) -> bool:  # noqa: ARG002 - a published system is the product
+        """Whether the check names systems, and all of them are the products themselves or their successors."""
+        return True
 
     @abstractmethod
     def all_points(self) -> PointIndex: ...
@@ -76,8 +89,8 @@ class ClaimValues(ABC):
         return self.change(self.system_of(reference), reference)
 
     def values_by_system(self, reference: Reference) -> Mapping[str, Interval]:
-        """The values of all systems by name; raises MissingValueError when there are fewer than two."""
-        names = self.systems()
+        """The values of all compared systems by name; raises MissingValueError when there are fewer than two."""
+        names = self.compared()
         if len(names) < 2:
             available = f"only {names[0]} was" if names else "no system was"
             raise MissingValueError(f"it compares systems, and {available} {self.basis}")
@@ -91,7 +104,7 @@ class ClaimValues(ABC):
         return points
 
     def given_settings(self, expression: Expression, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - a published system has none
-        """Those of these settings that the systems of a check were given, as `system with setting`."""
+        """Those of these settings and parameters that the systems and points of a check were given, in words."""
         return []
 
     def run_seconds(self, references: Iterable[Reference]) -> float | None:  # noqa: ARG002 - nothing of a study is run
@@ -107,10 +120,13 @@ class ClaimValues(ABC):
     def measured_at(self, references: Iterable[Reference]) -> Iterator[tuple[str, Point, str]]:
         """The systems, points and metrics that a check is about."""
         for reference in references:
-            one_system = reference.system or self.subject in self.systems()
-            for system in [self.system_of(reference)] if one_system else self.systems():
+            for system in self.systems_of(reference):
                 for point in self.points(reference):
                     yield system, point, reference.metric
+
+    def systems_of(self, reference: Reference) -> list[str]:
+        one_system = reference.system or self.subject in self.systems()
+        return [self.system_of(reference)] if one_system else self.compared()
 
     def system_of(self, reference: Reference) -> str:
         if not reference.system:
@@ -133,8 +149,31 @@ class MeasuredValues(ClaimValues):
     def systems(self) -> list[str]:
         return [system.name for system in self.results.systems]
 
+    def compared(self) -> list[str]:
+        """The systems that stand for published ones: a claim is about these. Of a run without any, all systems."""
+        standing = [self.resolve_system(name) for name in self.results.study.systems_published]
+        return list(dict.fromkeys(name for name in standing if name is not None)) or self.systems()
+
     def resolve_system(self, name: str) -> str | None:
         return stand_in(self.results, name)
+
+    def representatives(self, expression: Expression) -> list[str]:
+        named = self.results.study.systems_published if expression.over_systems else sorted(expression.systems())
+        versions = {system.name: system.version for system in self.results.systems}
+        standing = {name: self.resolve_system(name) for name in named}
+        said = [
+            f"{system} {versions[system]} stands for {name}"
+            for name, system in standing.items()
+            if system not in (None, name)
+        ]
+        absent = [name for name, system in standing.items() if system is None]
+        if said and absent:
+            said.append(f"{listed(absent)} {'was' if len(absent) == 1 else 'were'} not {self.basis}")
+        return said
+
+    def names_products(self, expression: Expression) -> bool:
+        named = expression.systems()
+        return bool(named) and all(is_product(self.results, name) for name in named)
 
     def all_points(self) -> PointIndex:
         return self.results.point_index
@@ -199,12 +238,20 @@ class MeasuredValues(ClaimValues):
         systems = [name for name in self.systems() if name in (*named, self.subject)]
         # The label of a system has the settings that were chosen for it: embedded:retrieval=scan.
         chosen = {name: name.partition(":")[2].split(",") for name in systems}
-        return [
+        settings = [
             f"{name} with {setting}"
             for name, settings in chosen.items()
             for setting in settings
             if setting.partition("=")[0] in names
         ]
+        points = [point for reference in expression.references() for point in self.points(reference)]
+        told = [
+            f"{point.scenario} with {name}={point.parameters[name]}"
+            for point in points
+            for name in names
+            if name in point.parameters and getattr(point, name, None)
+        ]
+        return list(dict.fromkeys(settings + told))
 
     def run_seconds(self, references: Iterable[Reference]) -> float | None:
         seconds: dict[tuple[str, str, str], float] = {}

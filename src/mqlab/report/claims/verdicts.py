@@ -8,7 +8,7 @@ from mqlab.report.claims.evaluation import CheckedComparison, evaluate
 from mqlab.report.claims.interval import Interval
 from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, MissingValueError, PublishedValues
 from mqlab.report.data.run_results import RunResults
-from mqlab.report.render.formatting import listed
+from mqlab.report.render.formatting import count, listed
 from mqlab.study import Claim
 from mqlab.study.language.expression import Expression, parse
 
@@ -22,6 +22,8 @@ VERDICTS: Final = (HOLDS, REFUTED, INCONCLUSIVE, BY_CONSTRUCTION, NOT_TESTABLE)
 ALL_SYSTEMS: Final = "all systems"
 # The most reasons that a verdict lists: a claim over a grid may have one for each point.
 _MOST_REASONS: Final = 3
+# Of runs that would decide a verdict: with more, the value is too close to what the claim needs.
+_MOST_MINUTES: Final = 24 * 60
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Verdict:
     """`words` say what was measured (or published) and what the claim needs; `figures` are its expressions and values.
 
     `measured`, `low`, `high` and `needed` are those of the comparison that decided it. `reason` says why it is
-    undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they can.
+    undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they can;
+    `missing` the same in words. `stands_for` says which systems stand for those that the claim names.
     """
 
     claim: str
@@ -46,11 +49,18 @@ class Verdict:
     high: float | None = None
     needed: str = ""
     missing_minutes: float | None = None
+    missing: str = ""
+    stands_for: str = ""
 
     @property
     def kind(self) -> str:
         """Whether this run can decide the claim."""
         return self.verdict if self.verdict in (BY_CONSTRUCTION, NOT_TESTABLE) else "testable"
+
+    @property
+    def explanation(self) -> str:
+        """The verdict in words: measured and needed, why it is undecided, and what is missing."""
+        return "; ".join(part for part in (self.words, self.reason, self.missing, self.stands_for) if part)
 
 
 def judge(results: RunResults) -> list[Verdict]:
@@ -75,7 +85,12 @@ def _judge_subject(claim: Claim, expression: Expression, source: ClaimValues) ->
     absent = sorted(name for name in expression.systems() if source.resolve_system(name) is None)
     if absent:
         reason = f"it names {listed(absent)}, which {'was' if len(absent) == 1 else 'were'} not {source.basis}"
+        successors = [names[0] for name in absent if (names := source.results.study.successors.get(name))]
+        if successors and source.basis == "measured":
+            reason += f": add {' '.join(f'--system {name}' for name in successors)}"
         return _verdict(claim, source, NOT_TESTABLE, reason=reason)
+    if claim.cause and not source.names_products(expression):
+        return _verdict(claim, source, NOT_TESTABLE, reason=f"its cause has no counterpart here: {claim.cause}")
     try:
         result = evaluate(expression, source)
     except MissingValueError as missing:
@@ -88,11 +103,14 @@ def _judge_subject(claim: Claim, expression: Expression, source: ClaimValues) ->
     else:
         word, reason = HOLDS if result.truth else REFUTED, ""
     deciding = result.deciding
+    minutes = _missing_minutes(expression, source, deciding) if word == INCONCLUSIVE else None
     return replace(
         _verdict(claim, source, word, "; ".join(result.figures), reason),
         words="; ".join(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons),
         needed=deciding.needed,
-        missing_minutes=_missing_minutes(expression, source, deciding) if word == INCONCLUSIVE else None,
+        missing_minutes=minutes,
+        missing=_missing(minutes, source.results.study.id),
+        stands_for="; ".join(source.representatives(expression)),
         **_ends(deciding.value),
     )  # fmt: skip
 
@@ -129,6 +147,15 @@ def _missing_minutes(expression: Expression, source: ClaimValues, deciding: Chec
     if not distance or not math.isfinite(half) or seconds is None:
         return None
     return max(0.0, (half / distance) ** 2 - 1) * seconds / 60
+
+
+def _missing(minutes: float | None, study: str) -> str:
+    if minutes is None:
+        return ""
+    if minutes > _MOST_MINUTES:
+        return "more runs would hardly decide it"
+    whole = max(1, math.ceil(minutes))
+    return f"about {count(whole, 'more minute')}: mqlab run {study} --minutes {whole}"
 
 
 def _verdict(claim: Claim, source: ClaimValues, verdict: str, figures: str = "", reason: str = "") -> Verdict:

@@ -1,4 +1,8 @@
-"""Pairs of published systems and the systems of this run that stand for them: their figures are side by side."""
+"""Pairs of published systems and the systems of this run that stand for them: their figures are side by side.
+
+A published system that is run stands for itself, its later version or successor for it, and a stand-in of the study
+for the effect that the study describes.
+"""
 
 from dataclasses import dataclass
 
@@ -63,9 +67,18 @@ def stands_for(results: RunResults, system: str) -> str:
 
 
 def stand_in(results: RunResults, published: str) -> str | None:
-    """The system of this run that a published name means: itself, or its stand-in."""
+    """The system of this run that a published name means: itself, its nearest successor, or its stand-in."""
     run = [system.name for system in results.systems]
     if published in run:
         return published
+    for successor in results.study.successors.get(published, ()):
+        # With settings the name of a system is `hornetq:sync=no`; the one with the fewest is meant.
+        if versions := [name for name in run if name.partition(":")[0] == successor]:
+            return min(versions, key=len)
     name = results.study.stand_ins.get(published)
     return name if name in run else None
+
+
+def is_product(results: RunResults, published: str) -> bool:
+    """Whether the published system or its successor was run, and not a stand-in of the study."""
+    return stand_in(results, published) not in (None, results.study.stand_ins.get(published))

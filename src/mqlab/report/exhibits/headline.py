@@ -34,6 +34,16 @@ def _shown(exhibit: Exhibit) -> list[str]:
 
 def rate_tiles(results: RunResults) -> Iterator[Tile]:
     """The highest value of each system; of more than two systems, the two highest."""
+    for system, measure in highest(results)[:_SYSTEMS]:
+        yield Tile(
+            f"Highest {formatting.metric(measure.metric)}, {MEASURED}",
+            figure(measure),
+            f"{stamped(system.name, system.stamps)}, {place(measure)}",
+        )
+
+
+def highest(results: RunResults) -> list[tuple[MeasuredSystem, MeasureRow]]:
+    """The highest value of each system, in the order of the run; of more than two systems, the highest first."""
     metric = headline(results)
     best: list[tuple[MeasuredSystem, MeasureRow]] = []
     for system in results.systems:
@@ -45,15 +55,14 @@ def rate_tiles(results: RunResults) -> Iterator[Tile]:
             best.append((system, max(candidates, key=lambda measure: measure.value)))
     if len(best) > _SYSTEMS:
         best.sort(key=lambda entry: -entry[1].value)
-    for system, highest in best[:_SYSTEMS]:
-        yield Tile(
-            f"Highest {formatting.metric(metric)}, {MEASURED}",
-            _figure(highest),
-            f"{stamped(system.name, system.stamps)}, scenario {f'{highest.scenario} {highest.point}'.strip()}",
-        )
+    return best
 
 
-def _figure(best: MeasureRow) -> str:
+def place(measure: MeasureRow) -> str:
+    return f"scenario {measure.scenario} {measure.point}".strip()
+
+
+def figure(best: MeasureRow) -> str:
     scaled = best.unit in formatting.SCALED
     text = formatting.quantity(best.value, best.unit) if scaled else f"{formatting.short(best.value)} {best.unit}"
     bound = f"{formatting.LOWER_BOUND} " if best.lower_bound else ""

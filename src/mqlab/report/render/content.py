@@ -117,12 +117,15 @@ class Tile:
 
 @dataclass(frozen=True)
 class Page:
+    """`answer` is its first sentence; "" on a page of several runs."""
+
     title: str
     source: str
     facts: tuple[tuple[str, str], ...]
     tiles: tuple[Tile, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...] = field(default=())
+    answer: str = ""
 
     def figures(self) -> list[Figure]:
         def inside(sections: tuple[Section, ...]) -> list[Figure]:

@@ -8,6 +8,7 @@ from mqlab.json_values import JsonObject
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
+from mqlab.report.exhibits.answer import answer
 
 MEASURE: Final = (
     "study",
@@ -27,11 +28,13 @@ MEASURE: Final = (
 def as_json(folder: RunFolder) -> JsonObject:
     """Return values that `json.dumps` accepts. A missing figure is null or has no entry; it is never 0."""
     results = RunResults.of(folder)
+    verdicts = judge(results)
     return {
         "run": str(folder.path),
         "study": results.study.id,
         "scale": results.scale,
         "status": results.meta.get("status"),
+        "answer": answer(results, verdicts),
         "systems": [
             {"name": s.name, "version": s.version, "settings": s.settings, "stamps": list(s.stamps)}
             for s in results.systems
@@ -43,7 +46,7 @@ def as_json(folder: RunFolder) -> JsonObject:
         "audits": [asdict(audit) for audit in results.audits],
         "noise": [asdict(run) for run in results.noise],
         "false_differences": (found := false_differences(results)) and {**asdict(found), "share": found.share},
-        "verdicts": [_verdict(verdict) for verdict in judge(results)],
+        "verdicts": [_verdict(verdict) for verdict in verdicts],
     }
 
 

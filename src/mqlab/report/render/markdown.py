@@ -19,6 +19,8 @@ def file_name(figure: Figure) -> str:
 
 def _lines(page: Page) -> Iterator[str]:
     yield from (f"# {_text(page.title)}", "")
+    if page.answer:
+        yield from (_text(page.answer), "")
     if page.source:
         yield from (_text(page.source), "")
     yield from _grid(("", ""), [[_text(key), _text(value)] for key, value in page.facts])

@@ -7,6 +7,7 @@ from mqlab.report.claims.tables import figures_table, verdict_table
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits import lab_tables, run_tables
+from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.curves import latency_figure, series_figure
 from mqlab.report.exhibits.exhibits import blocks
 from mqlab.report.exhibits.headline import audit_tile, headline, lengths, rate_tiles, verdict_tile, warnings
@@ -29,6 +30,7 @@ def build(results: RunResults) -> Page:
         tiles=(*rate_tiles(results), audit_tile(results), *([verdict_tile(verdicts)] if verdicts else [])),
         warnings=tuple(warnings(results)),
         sections=tuple(s for s in _sections(results, verdicts) if s.blocks or s.parts),
+        answer=answer(results, verdicts),
     )
 
 

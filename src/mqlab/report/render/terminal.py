@@ -15,6 +15,7 @@ from mqlab.report.claims import verdicts
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
+from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
@@ -50,6 +51,7 @@ def print_summary(folder: RunFolder, console: Console) -> None:
     say = _styled_text(console)
     audit, verdict = audit_tile(results), verdict_tile(judged)
     with _wide_enough(console):
+        console.print(say(answer(results, judged), "bold"))
         console.print(say(f"{results.study.title}, scale {results.scale}", "bold"))
         for warning in warnings(results):
             console.print(say(f"! {warning}", "yellow"))
@@ -111,24 +113,20 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
 
 
 def _verdicts(results: RunResults, judged: Sequence[verdicts.Verdict], say: Say) -> Table:
-    """The claims that the measured values can decide; the report has the others."""
-    systems = [system.name for system in results.systems]
+    """The claims that the measured values can decide, with each verdict in words; the report has the others."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("claim", PUBLISHED, *systems):
-        table.add_column(say(head), ratio=None if head != "claim" else 1)
+    for head, ratio in (("claim", 2), (PUBLISHED, None), ("system", None), (MEASURED, None), ("in words", 3)):
+        table.add_column(say(head), ratio=ratio)
     for claim in results.study.claims:
         given = [verdict for verdict in judged if verdict.claim == claim.id]
         measured = [v for v in given if v.basis == "measured"]
         if all(verdict.verdict == verdicts.NOT_TESTABLE for verdict in measured):
             continue
-        cells = [
-            next((v.verdict for v in measured if v.subject in (name, verdicts.ALL_SYSTEMS)), "") for name in systems
-        ]
-        table.add_row(
-            say(claim.says),
-            say(_counted([v for v in given if v.basis == "published"])),
-            *(say(cell, STYLES.get(cell, "")) for cell in cells),
-        )
+        published = _counted([v for v in given if v.basis == "published"])
+        for verdict in measured:
+            word = say(verdict.verdict, STYLES.get(verdict.verdict, ""))
+            claim_cells = (claim.says, published) if verdict is measured[0] else ("", "")
+            table.add_row(*map(say, claim_cells), say(verdict.subject), word, say(verdict.explanation))
     return table
 
 

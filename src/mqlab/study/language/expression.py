@@ -12,6 +12,7 @@ report/ computes the values. Nothing is passed to eval().
 `spread(metric[...])`           over the systems: the best value / the worst
 `lead(metric[...])`             over the systems: the best value / the second best
 `first(metric[...])`            over the systems: the name of the best; compare it with == or != and a "name"
+`about(x, 20)`                  whether x is the number or near it: within a factor of ABOUT_FACTOR
 `abs(x)` `min(x, y...)` `max(x, y...)` `+ - * /` `< <= > >=` (also chained) `and or not`
 """
 
@@ -27,7 +28,9 @@ from mqlab.study.metric import METRICS
 
 OVER_SYSTEMS: Final = ("spread", "lead", "first")
 OVER_POINTS: Final = ("min", "max", "mean")
-FUNCTIONS: Final = ("abs", *OVER_POINTS, "impact", *OVER_SYSTEMS)
+FUNCTIONS: Final = ("about", "abs", *OVER_POINTS, "impact", *OVER_SYSTEMS)
+# A value that a study calls "about 20" may be 20 / 1.5 to 20 x 1.5.
+ABOUT_FACTOR: Final = 1.5
 
 # Python would parse the end of `latency.p99.9` as the number .9, so the dot between digits is replaced before parsing.
 _FRACTION: Final = re.compile(r"(\.p\d+)\.(\d+)")
@@ -66,11 +69,19 @@ class Expression:
         return compared | {reference.system for reference in self.references() if reference.system}
 
     @property
+    def over_systems(self) -> bool:
+        """Whether it compares all systems."""
+        return bool(self._over_systems())
+
+    def _over_systems(self) -> list[ast.Call]:
+        calls = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return [call for call in calls if function_name(call) in OVER_SYSTEMS]
+
+    @property
     def about_each(self) -> bool:
         """Whether a part depends on the judged system; otherwise one verdict is valid for all systems."""
-        nodes = list(ast.walk(self.tree))
-        calls = [node for node in nodes if isinstance(node, ast.Call) and function_name(node) in OVER_SYSTEMS]
-        inside = {id(argument) for call in calls for argument in call.args}
+        inside = {id(argument) for call in self._over_systems() for argument in call.args}
+        nodes = ast.walk(self.tree)
         named = [node for node in nodes if isinstance(node, ast.Subscript) and id(node) not in inside]
         return any(not parse_reference(node).system for node in named)
 
@@ -182,8 +193,26 @@ def _check_boolean(node: ast.expr) -> None:
             _check_boolean(part)
         case ast.Compare():
             _check_comparison(node)
+        case ast.Call() if function_name(node) == "about":
+            _check_about(node)
         case _:
             raise ExpressionError(f"{text_of(node)} is neither true nor false; compare it, for instance with > 1.2")
+
+
+def _check_about(node: ast.Call) -> None:
+    if len(node.args) != 2 or node.keywords or not about_range(node):
+        raise ExpressionError(f"{text_of(node)}: about() takes a value and a number that is not 0, like about(x, 20)")
+    _check_number(node.args[0])
+
+
+def about_range(node: ast.Call) -> tuple[float, float] | None:
+    """Return the least and the greatest value that `about(x, number)` accepts; None if it has no such number."""
+    match node.args[1]:
+        case ast.Constant(value=int() | float() as value) if value > 0 and not isinstance(value, bool):
+            return value / ABOUT_FACTOR, value * ABOUT_FACTOR
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if value > 0:
+            return -value * ABOUT_FACTOR, -value / ABOUT_FACTOR
+    return None
 
 
 def _check_comparison(node: ast.Compare) -> None:
@@ -246,6 +275,8 @@ def _check_call(node: ast.Call, over_points: bool) -> None:
     name = function_name(node)
     if name == "first":
         raise ExpressionError(f"{text_of(node)} is a name; compare it with == or != and a system in quotes")
+    if name == "about":
+        raise ExpressionError(f"{text_of(node)} is true or false, and not a number")
     if name in OVER_SYSTEMS or name == "impact":
         _check_measure(node, _check_single_measure(node), over_points)
         return

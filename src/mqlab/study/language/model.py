@@ -145,7 +145,9 @@ class StudySource(types.StrictModel):
 class Claim(types.StrictModel):
     """A statement of a study, with either a `check` (see expression.py) or the reason why it is not testable.
 
-    `imposed_by`: settings that bring about the effect. A stand-in that was given one of them proves nothing.
+    `imposed_by`: settings and parameters that bring about the effect. A stand-in that was given one of them proves
+    nothing. `cause`: what brings it about in the study and has no counterpart in the lab: only the products that the
+    check names, or their successors, can prove it.
     """
 
     id: types.Id
@@ -154,6 +156,7 @@ class Claim(types.StrictModel):
     check: types.Text | None = None
     not_testable: types.Text | None = None
     imposed_by: tuple[types.Text, ...] = ()
+    cause: types.Text | None = None
     note: types.Text | None = None
 
     @model_validator(mode="after")
@@ -191,6 +194,7 @@ class StudyForm(types.StrictModel):
     source: StudySource | None = None
     systems: dict[types.Name, tuple[PublishedSetting, ...]] = Field(default_factory=dict)
     stand_ins: dict[types.Name, types.Text] = Field(default_factory=dict)
+    successors: dict[types.Name, tuple[types.Text, ...]] = Field(default_factory=dict)
     published: types.FileName | None = None
     prose: tuple[PublishedProse, ...] = ()
     defaults: Layer = Layer()

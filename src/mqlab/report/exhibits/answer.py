@@ -1,0 +1,94 @@
+"""The first sentence of a report: which system is first and by how much, or what the only system reached."""
+
+import math
+from collections.abc import Sequence
+
+from mqlab.pipeline.schema import MeasureRow
+from mqlab.report.claims.evaluation import format_interval
+from mqlab.report.claims.interval import Interval, Uncertainty
+from mqlab.report.claims.verdicts import Verdict
+from mqlab.report.data.pairing import stands_for
+from mqlab.report.data.run_results import RunResults, stamped
+from mqlab.report.exhibits.cells import half_width, why_unknown
+from mqlab.report.exhibits.headline import figure, headline, highest, place, verdict_tile
+from mqlab.report.render.formatting import metric as in_words
+from mqlab.study import METRICS
+from mqlab.study.statistics import t975
+
+Measures = Sequence[MeasureRow]  # of one system, at the points that all systems ran
+
+
+def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
+    """The systems are ranked by the geometric mean of the main metric over the points that all of them ran."""
+    metric = headline(results)
+    ranked = _ranked(results, metric)
+    if len(ranked) < 2:
+        return _only(results, verdicts)
+    (first, measures), (second, others) = ranked[:2]
+    ratio = _ratio(measures, others)
+    over = f"on geometric mean over the {len(measures):,} points" if len(measures) > 1 else "at the one point"
+    found = f"{format_interval(ratio, ' times')} that of {_name(results, second)}, the second, {over} that all ran"
+    if ratio.high < 1 if _lower_is_better(metric) else ratio.low > 1:
+        best = sum(map(_is_first, zip(*(rows for _, rows in ranked), strict=True)))
+        points = f"; its figure is the best at {best:,} of them" if len(measures) > 1 else ""
+        return f"{_name(results, first)} is first: its {in_words(metric)} is {found}{points}."
+    return f"No system is surely first: the {in_words(metric)} of {_name(results, first)} is {found}."
+
+
+def _ranked(results: RunResults, metric: str) -> list[tuple[str, Measures]]:
+    """The best system first, with its measures."""
+    by_system: dict[str, dict[tuple[str, str], MeasureRow]] = {}
+    for row in results.measures:
+        if row.metric == metric and row.value > 0 and not why_unknown(metric, row.value, row.ci95):
+            by_system.setdefault(row.system, {})[row.scenario, row.point] = row
+    common = set.intersection(*(set(rows) for rows in by_system.values())) if by_system else set()
+    if not common:
+        return []
+    measures = {name: [rows[key] for key in sorted(common)] for name, rows in by_system.items()}
+    ranked = sorted(measures.items(), key=lambda entry: sum(math.log(row.value) for row in entry[1]))
+    return ranked if _lower_is_better(metric) else ranked[::-1]
+
+
+def _ratio(measures: Measures, others: Measures) -> Interval:
+    """The geometric mean of the ratios; its interval is open where one run, noise or the agents leave it open."""
+    count, both = len(measures), (*measures, *others)
+    logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in zip(measures, others, strict=True)) / count
+    errors = {
+        (row.system, row.scenario, row.point): Uncertainty(
+            row.ci95 / t975(row.runs - 1) / row.value / count, row.runs - 1
+        )
+        for row in both
+        if row.ci95
+    }
+    known = Interval.estimated(logarithm, errors)
+    unknown = any(row.ci95 is None or row.quiet is False for row in both)
+    low = 0.0 if unknown or any(row.lower_bound for row in others) else math.exp(known.low)
+    high = math.inf if unknown or any(row.lower_bound for row in measures) else math.exp(known.high)
+    return Interval(math.exp(logarithm), low, high)
+
+
+def _is_first(rows: Measures) -> bool:
+    """Whether the first of these, all of one point, has the best value."""
+    values = [row.value for row in rows]
+    return values[0] == (min(values) if _lower_is_better(rows[0].metric) else max(values))
+
+
+def _lower_is_better(metric: str) -> bool:
+    return METRICS[metric].better == "lower"
+
+
+def _name(results: RunResults, system: str) -> str:
+    replaced = stands_for(results, system)
+    return stamped(system, results.stamps_of(system)) + (f" ({replaced})" if replaced else "")
+
+
+def _only(results: RunResults, verdicts: Sequence[Verdict]) -> str:
+    """The answer of one system, or of systems that have no point in common."""
+    best = highest(results)
+    if not best:
+        return "Nothing was measured."
+    system, measure = best[0]
+    reached = f"{figure(measure)}, {half_width(measure.value, measure.unit, measure.ci95)}"
+    said = f"The highest {in_words(measure.metric)} of {_name(results, system.name)} is {reached}, in {place(measure)}."
+    tile = verdict_tile(verdicts)
+    return f"{said} Of the study's claims {tile.figure}; {tile.note}." if verdicts else said

@@ -1,0 +1,109 @@
+"""The first sentence of a report: who is first and by how much."""
+
+import pytest
+
+from mqlab.report.claims.verdicts import judge
+from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.answer import answer
+from mqlab.report.render import html, markdown
+from mqlab.report.render.json_document import as_json
+from mqlab.report.render.page import build
+from report.conftest import Write
+from report.synthetic_runs import RATES, SyntheticRuns, add_system
+
+
+def five_brokers(made: SyntheticRuns) -> SyntheticRuns:
+    for name, factor in (("hornetq", 2.0), ("activemq", 0.5), ("openmq", 0.25), ("artemis", 1.5)):
+        made.meta["systems"].append({"name": name, "version": "7", "settings": {}, "stamps": []})
+        add_system(made, name, factor)
+    for row in made.rows["measures"]:
+        row["bound_by"] = "broker"
+    return made
+
+
+def of(made: SyntheticRuns, write: Write) -> str:
+    results = RunResults.of(write(made))
+    return answer(results, judge(results))
+
+
+def test_who_is_first_and_by_how_much(made: SyntheticRuns, write: Write) -> None:
+    assert of(five_brokers(made), write) == (
+        "hornetq (in place of HornetQ 2.1.1) is first: its rate at the consumers is 1.33 times (1.33 to 1.34) that of "
+        "artemis, the second, on geometric mean over the 8 points that all ran; its figure is the best at 8 of them."
+    )
+
+
+def test_it_is_the_first_sentence_of_every_format(made: SyntheticRuns, write: Write) -> None:
+    folder = write(five_brokers(made))
+    results = RunResults.of(folder)
+    page, sentence = build(results), answer(results, judge(results))
+    assert page.answer == as_json(folder)["answer"] == sentence
+    assert markdown.render(page).splitlines()[2].startswith("hornetq (in place of HornetQ 2.1.1) is first")
+    text = html.render(page)
+    assert text.index("</h1>") < text.index("is first: its rate at the consumers is 1.33 times") < text.index("<dl")
+
+
+def test_only_points_that_all_systems_ran_count(made: SyntheticRuns, write: Write) -> None:
+    five_brokers(made)
+    made.rows["measures"] = [
+        row for row in made.rows["measures"] if row["system"] != "artemis" or row["scenario"] in "AB"
+    ]
+    assert "on geometric mean over the 2 points that all ran; its figure is the best at 2 of them" in of(made, write)
+    made.rows["measures"] = [row for row in made.rows["measures"] if row["scenario"] == "A"]
+    assert of(made, write).endswith("the second, at the one point that all ran.")
+
+
+def test_the_second_may_be_better_at_a_point(made: SyntheticRuns, write: Write) -> None:
+    five_brokers(made)
+    for row in made.rows["measures"]:
+        if (row["system"], row["scenario"], row["metric"]) == ("openmq", "D", "rate.received"):
+            row["value"] *= 20
+    assert of(made, write).endswith("its figure is the best at 7 of them.")
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        ({"ci95": None}, "1.33 times (0 to unbounded)"),
+        ({"quiet": False}, "1.33 times (0 to unbounded)"),
+    ],
+)
+def test_no_system_is_first_without_an_interval(
+    made: SyntheticRuns, write: Write, change: dict[str, object], ends: str
+) -> None:
+    for row in five_brokers(made).rows["measures"]:
+        row.update(change)
+    found = of(made, write)
+    assert found.startswith("No system is surely first: the rate at the consumers of hornetq")
+    assert ends in found
+
+
+def test_a_second_that_the_agents_bounded_may_be_first(made: SyntheticRuns, write: Write) -> None:
+    for row in five_brokers(made).rows["measures"]:
+        row["bound_by"] = "client" if row["system"] == "artemis" else "broker"
+    assert of(made, write).startswith("No system is surely first")
+    for row in made.rows["measures"]:
+        row["bound_by"] = "client" if row["system"] == "hornetq" else "broker"
+    assert "1.33 times (1.33 to unbounded)" in of(made, write)
+
+
+def test_two_systems_that_cannot_be_told_apart(made: SyntheticRuns, write: Write) -> None:
+    made.meta["systems"].append({"name": "other", "version": "7", "settings": {}, "stamps": []})
+    add_system(made, "other", 1.0001)
+    for row in made.rows["measures"]:
+        row["bound_by"] = "broker"
+    assert of(made, write).startswith("No system is surely first: the rate at the consumers of other is 1 times (0.9")
+
+
+def test_one_system_says_its_answer(made: SyntheticRuns, write: Write) -> None:
+    found = of(made, write)
+    assert found.startswith(
+        "The highest rate at the consumers of embedded is ≥ 98.1 M messages/s, ± 981,235, in scenario B."
+    )
+    assert RATES["B"] == 98_123_456.0
+    assert "Of the study's claims 6 hold; 1 refuted, 2 inconclusive, 17 not testable here." in found
+
+
+def test_nothing_was_measured(made: SyntheticRuns, write: Write) -> None:
+    made.rows["measures"] = []
+    assert of(made, write) == "Nothing was measured."
