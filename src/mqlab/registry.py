@@ -10,8 +10,8 @@ Kind = TypeVar("Kind")
 class Registry(MutableMapping[str, "type[Kind]"], Generic[Kind]):
     """Loads a class when it is first used. Raises KeyError for an unknown name, and any error of the import."""
 
-    def __init__(self, group: str, own: Mapping[str, str], *, former_group: str = "") -> None:
-        added = {point.name: point for name in (former_group, group) for point in entry_points(group=name)}
+    def __init__(self, group: str, own: Mapping[str, str]) -> None:
+        added = {point.name: point for point in entry_points(group=group)}
         # Another package cannot replace a class of mqlab.
         self._points = added | {name: EntryPoint(name, value, group) for name, value in own.items()}
         self._loaded: dict[str, type[Kind]] = {}

@@ -10,6 +10,7 @@ from typer.testing import Result
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import BOTTLENECKS
 from mqlab.study import load_study
 
 from .command import SMALL, document, here, mqlab
@@ -70,7 +71,7 @@ class TestTheDocument:
             assert isinstance(measure["value"], int | float)
             assert measure["unit"]
             assert measure["runs"] >= 1
-            assert measure["bound_by"] in (None, "client", "broker", "disk", "network")
+            assert measure["bound_by"] in (None, *BOTTLENECKS)
             assert measure["ci95"] is None or measure["ci95"] >= 0
 
     def test_the_measures_are_those_of_the_scenarios_that_were_asked_for(self, found: JsonObject) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.histogram import GROWTH, bucket, upper_edge
-from mqlab.pipeline.tables.resources import bottlenecks, calibrations
+from mqlab.pipeline.tables.resources import bottlenecks
 from mqlab.study import METRICS
 from mqlab.study.metric import PERCENTILES
 from mqlab.study.statistics import t975
@@ -114,7 +114,23 @@ def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
         ("bound by the disk", "disk"),
         ("bound by a client", "client"),
         ("bound by the broker", "broker"),
-        ("machine full of agents", "client"),
+        ("a full machine", "machine full"),
+        ("a full machine with a busy broker", "machine full"),
+        ("little lab in a busy agent", "client"),
+        ("much lab in a busy agent", "lab"),
+        ("little lab in idle agents", None),
+        ("much lab in idle agents", None),
+        ("little lab beside a busy broker", "broker"),
+        ("much lab beside a busy broker", "broker"),
+        ("little lab on a full machine", "machine full"),
+        ("much lab on a full machine", "lab"),
+        ("little lab between confirmations", None),
+        ("much lab between confirmations", "lab"),
+        ("much lab for two that wait", None),
+        ("much lab by a schedule", None),
+        ("transactions of two batches", "lab"),
+        ("the lab between round trips of 1", "lab"),
+        ("the lab between round trips of 2", None),
         ("majority", "broker"),
         ("split", None),
         ("bound by the network", "network"),
@@ -126,34 +142,25 @@ def test_what_holds_a_point_back(tables: Tables, scenario: str, bound_by: str | 
     assert {row["bound_by"] for row in measures(tables, scenario).values()} == {bound_by}
 
 
-def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "percent"), [("little lab in idle agents", 19.9), ("much lab by a schedule", 20.1)]
+)
+def test_the_work_of_the_lab_in_all_agents(tables: Tables, scenario: str, percent: float) -> None:
+    assert figures(tables, scenario)["cpu.lab"] == pytest.approx(percent)
+
+
+def test_an_agent_that_hosts_the_broker_shares_its_core_with_the_lab(spark: SparkSession) -> None:
     used = spark.sql(
-        """SELECT *, cpu_broker AS cpu_busiest_broker, cpu_broker + cpu_agents AS cpu_all, 0D AS network_share
-        FROM VALUES
-        (0, 50D, 40D, 40D, 0D, 0D), (1, 40D, 50D, 50D, 0D, 0D), (2, 40D, 40D, 40D, 0D, 99D),
-        (3, 40D, 40D, 40D, NULL, 61D), (4, 50D, 40D, 40D, 0D, 0D), (5, 50D, 40D, 40D, 0D, 0D),
-        (6, 50D, 40D, 40D, 0D, 0D)
-        AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share, disk_share)"""
+        """SELECT *, cpu_broker AS cpu_busiest_broker, NULL AS cpu_busiest_agent, cpu_broker AS cpu_all,
+        0D AS sync_share, 0D AS disk_share, 0D AS network_share, map('agent-2', 0D) AS cpu_by_agent
+        FROM VALUES (0, 90D), (1, 90D), (2, 80D) AS t(run, cpu_broker)"""
     )
-    points = spark.sql(
-        """SELECT *, 12 AS size, 10 AS batch, 'queue' AS domain, producers DIV 2 AS consumers FROM VALUES
-        (0, 'a', 45D, 2), (1, 'a', 45D, 2), (2, 'a', NULL, 2), (3, 'a', NULL, 2), (4, 'b', NULL, 2), (5, 'b', NULL, 2),
-        (6, 'b', NULL, 0) AS t(run, system, client_cpu, producers)"""
+    work = spark.sql(
+        "SELECT * FROM VALUES (0, 1, 11D, 0D), (1, 1, 9D, 0D), (2, 1, 11D, 0D) AS t(run, agent, cpu, wait)"
     )
-    # Of what its driver reaches at most, system b moved half with the first of its runs and nine tenths with the other.
-    totals = spark.sql(
-        """SELECT *, 1D AS seconds, sent AS received FROM VALUES
-        (0, 9), (1, 9), (2, 9), (3, 9), (4, 100), (5, 180), (6, 180) AS t(run, sent)"""
-    )
-    most = calibrations(spark, {
-        "systems": [{"name": "a", "driver": "other"}, {"name": "b", "driver": "native"}],
-        "calibrations": [{"driver": "native", "size": 12, "batch": 10, "sent": 100.0, "received": None}],
-    })  # fmt: skip
-    found = {row.run: (row.bound_by, row.client_cpu) for row in bottlenecks(used, totals, points, most, 1).collect()}
-    assert found == {
-        0: ("broker", False), 1: ("client", True), 2: (None, None), 3: ("disk", None), 4: ("broker", None),
-        5: ("client", None), 6: ("broker", None),
-    }  # fmt: skip
+    points = spark.sql("SELECT id AS run, NULL AS client_cpu FROM range(3)")
+    found = {row.run: row.bound_by for row in bottlenecks(used, work, points, cores=2).collect()}
+    assert found == {0: "lab", 1: "broker", 2: None}
 
 
 def test_mean_and_interval_over_the_valid_runs(tables: Tables) -> None:

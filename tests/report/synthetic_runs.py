@@ -212,7 +212,7 @@ def add_system(made: SyntheticRuns, system: str, factor: float = 1.0) -> None:
     for scenario, base in RATES.items():
         rate = base * factor
         copies = 15 if scenario in "BCEF" else 1
-        bound = "client" if scenario in "AB" else "disk" if scenario in "GH" else "broker"
+        bound = "lab" if scenario in "AB" else "disk" if scenario in "GH" else "broker"
         size = 12 if scenario in "ABC" else 1024
         figures = {
             "rate.received": rate,

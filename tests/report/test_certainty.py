@@ -51,7 +51,7 @@ def test_an_interval_of_nothing_is_said_in_words() -> None:
 def test_a_rate_of_nothing_is_not_known_anywhere(small: SyntheticRuns, write: Write) -> None:
     for row in small.rows["measures"]:
         if row["metric"].startswith("rate."):
-            row.update(value=0.0, ci95=0.0, bound_by="client")
+            row.update(value=0.0, ci95=0.0, bound_by="lab")
     folder = write(small)
     page = ReadPage.of(write_report(folder))
     assert "\u2265 0" not in page.text

@@ -7,6 +7,7 @@ import pytest
 
 from mqlab.broker.server.broker import _LAZY_FLUSH_SECONDS
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.exhibits import bar_note
 from mqlab.report.exhibits.headline import rate_tiles
 from mqlab.report.exhibits.lab_tables import calibration_table, durability_table, points_table, systems_table
 from mqlab.report.render.page import build
@@ -74,29 +75,33 @@ def test_what_a_system_lacks_stands_in_place_of_a_figure(made: SyntheticRuns, wr
     assert (row[2].text, row[2].note) == ("n/a", reason)
 
 
-def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: SyntheticRuns, write: Write) -> None:
+def test_the_labs_own_work_is_shown(made: SyntheticRuns, write: Write) -> None:
     assert calibration_table(RunResults.of(write(made))) is None
-    found = {"driver": "native", "size": 12, "batch": 32768, "sent": 31_000_000.0, "received": None}
-    made.meta["calibrations"] = [found]
+    costs = {"sent_call": 2e-6, "sent_message": 3e-9, "received_call": 1.5e-6, "received_message": 0.0}
+    kinds = [("one-way", "free", False), ("one-way", "free", True), ("request-reply", "free", False)]
+    made.meta["calibrations"] = [
+        {"pattern": pattern, "send": send, "transacted": transacted, "size": 12, **costs}
+        for pattern, send, transacted in kinds
+    ]
     table = calibration_table(RunResults.of(write(made)))
     assert table is not None
-    cells = table.rows[0].cells
-    assert [cell.text for cell in cells] == ["native", "12 B", "32,768", "31,000,000", "n/a"]
-    assert cells[-1].note == "not found"
+    assert [row.cells[0].text for row in table.rows] == ["free", "transacted", "request/reply"]
+    assert [cell.text for cell in table.rows[0].cells[1:]] == ["12 B", "2 µs", "3 ns", "1.5 µs", "0 ns"]
 
 
-def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: SyntheticRuns, write: Write) -> None:
-    found = {"driver": "resp", "size": 12, "batch": 1, "domain": "queue", "sent": 1.0, "received": 2.0}
-    made.meta["calibrations"] = [found]
-    made.meta["uncalibrated"] = {"kafka": "its library does more"}
-    table = calibration_table(RunResults.of(write(made)))
-    assert table is not None
-    assert [[cell.text for cell in one.cells] for one in table.rows] == [
-        ["resp queue", "12 B", "1", "1", "2"], ["kafka", "n/a", "n/a", "n/a", "n/a"],
-    ]  # fmt: skip
-    assert table.notes[1].startswith(
-        "kafka has no null server: its library does more. Only the CPU of the lab's processes tells whether the lab"
-    )
+def test_a_run_with_the_calibrations_of_former_versions_has_no_such_table(made: SyntheticRuns, write: Write) -> None:
+    made.meta["calibrations"] = [{"driver": "native", "size": 12, "batch": 32768, "sent": 31e6, "received": None}]
+    assert calibration_table(RunResults.of(write(made))) is None
+
+
+def test_a_full_machine_stands_in_place_of_a_claim_about_the_system(made: SyntheticRuns, write: Write) -> None:
+    for measure in made.rows["measures"]:
+        measure["bound_by"] = "machine full"
+    results = RunResults.of(write(made))
+    point = next(point for point in results.points if point.scenario == "A")
+    assert "machine full" in {cell.text for cell in points_table(results).rows[0].cells}
+    assert ", machine full" in bar_note(results, point, "rate.received")
+    assert "lower bound" not in bar_note(results, point, "rate.received")
 
 
 def test_of_many_systems_the_two_highest_come_first(made: SyntheticRuns, write: Write) -> None:

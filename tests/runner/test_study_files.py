@@ -11,13 +11,6 @@ from mqlab.runner.study_files import check_stand_in
 from mqlab.study import Study, StudyError, load_study
 from mqlab.systems import system
 
-
-@pytest.fixture(autouse=True)
-def _uncalibrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the drivers reach takes longer than these runs."""
-    monkeypatch.setattr("mqlab.runner.conductor.combinations", lambda *_: [])
-
-
 STUDY = """study: mine
 title: Mine
 scenarios:

@@ -17,12 +17,9 @@ import uvloop
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.drivers.jms.jvm import ProviderClasses
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
-from mqlab.runner.agents.handle import AgentProcess
-from mqlab.runner.checks.calibration import Calibration, calibrate
 from mqlab.runner.checks.feature_checks import NumberedProducer, expect
 from mqlab.systems import system
 from mqlab.systems.program import free_port
-from runner.points import point
 
 from .hanging_system import check_hanging
 from .real_system import CHECKS, Real, real
@@ -48,23 +45,6 @@ def test_it_works_with_activemq(activemq: Real, feature: str) -> None:
 @on_hornetq
 def test_one_that_hangs_is_not_waited_for_without_an_end(hornetq: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     check_hanging(hornetq, monkeypatch)
-
-
-@on_hornetq
-def test_it_is_calibrated_by_a_provider_that_does_nothing() -> None:
-    jars = system("hornetq").jars
-
-    async def play() -> list[Calibration]:
-        agent = await AgentProcess.start(1)
-        try:
-            sizes = (12, 1000), (1024, 1), (100_000, 4)
-            return [await calibrate("jms", *one, "", point(), agent, jars) for one in sizes]
-        finally:
-            await agent.stop()
-
-    for found in uvloop.run(play()):
-        assert found.sent is not None
-        assert found.received is not None
 
 
 @on_hornetq

@@ -1,7 +1,7 @@
 """Drivers: how the roles of an agent talk to a system. `api` is the contract; each protocol has a folder.
 
 Each folder has the same modules: `driver` (driver and connection of the contract), `client` (the protocol's connection
-to the system), `links` (sender and receiver), `request_reply` (requester and responder) and `null_server`.
+to the system), `links` (sender and receiver) and `request_reply` (requester and responder).
 Another package adds a driver by an entry point of the group `mqlab.drivers`.
 """
 

@@ -18,8 +18,8 @@ _SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine")
 
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
-    "pattern string, domain string, load string, size bigint, batch bigint, producers int, consumers int, "
-    "client_cpu double, base string, parameters map<string, string>"
+    "pattern string, load string, send string, transaction int, rate double, size bigint, batch bigint, "
+    "producers int, requesters int, client_cpu double, base string, parameters map<string, string>"
 )
 _TYPES: Final[dict[pa.DataType, types.DataType]] = {
     pa.int32(): types.IntegerType(),
@@ -128,8 +128,8 @@ def points(runs: DataFrame) -> DataFrame:
         "point",
         "system",
         fn.coalesce("declared.pattern", fn.lit("one-way")).alias("pattern"),
-        "declared.domain",
         fn.coalesce("declared.load", fn.lit("both")).alias("load"),
-        *(f"declared.{name}" for name in ("size", "batch", "producers", "consumers", "client_cpu")),
+        *(f"declared.{name}" for name in ("send", "transaction", "rate", "size", "batch", "producers", "requesters")),
+        "declared.client_cpu",
         *("declared.base", "declared.parameters"),
     )

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
@@ -22,12 +23,13 @@ from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.impacts import impacts
+from mqlab.pipeline.tables.lab_work import calibrations, lab_work
 from mqlab.pipeline.tables.latency import confirmations, durations, latencies, round_trips
 from mqlab.pipeline.tables.noise import noise, used_runs
 from mqlab.pipeline.tables.operations import operation_counts, operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
-from mqlab.pipeline.tables.resources import bottlenecks, calibrations, resources, usage
+from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
 from mqlab.pipeline.tables.series import activity, paces, series
 from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.study import Exhibit
@@ -35,7 +37,7 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 24
+_STEPS: Final = 25
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
 _DeclareTable = Callable[[], DataFrame]
 # Two threads for each core: planning a table uses one core.
@@ -51,13 +53,19 @@ def measure(
     damaged event file is void, with the reason.
     """
     steps = _Steps(progress)
-    sources = examine_events(folder)
+    sources, meta = examine_events(folder), folder.meta()
     events = read_events(spark, sources)
     counts = _count_events(steps, events)
-    audited = steps.collect("audits", lambda: audits(events.runs, events.roles, events.clocks, counts))
+    of_lab = calibrations(spark, meta)
+    audited, _ = steps.collect_all(
+        {
+            "audits": lambda: audits(events.runs, events.roles, events.clocks, counts),
+            "lab work": lambda: lab_work(counts.activity, _totals(counts), counts.points, of_lab),
+        }
+    )
     of_runs = steps.collect("noise", lambda: noise(audited, events.machine))
     used = used_runs(of_runs)
-    looks = int(folder.meta().get("looks") or 1)
+    looks = int(meta.get("looks") or 1)
     by_run, by_slot, *_ = steps.collect_all(
         {
             "run_measures": lambda: run_measures(_run_metrics(steps, counts), used),
@@ -70,7 +78,7 @@ def measure(
     )
     by_point, *_ = steps.collect_all(
         {
-            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, folder), of_runs, looks),
+            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, meta), of_runs, looks),
             "impacts": lambda: impacts(by_run, counts.points, looks),
             "series": lambda: series(by_slot, steps.table("broker samples")),
         }
@@ -111,10 +119,9 @@ def _totals(counts: EventCounts) -> DataFrame:
     return totals(counts.activity, counts.round_trips, counts.windows, counts.points)
 
 
-def _bottlenecks(steps: "_Steps", counts: EventCounts, folder: RunFolder) -> DataFrame:
-    meta, used = folder.meta(), steps.table("resources")
+def _bottlenecks(steps: "_Steps", counts: EventCounts, meta: JsonObject) -> DataFrame:
     cores = int(meta.get("machine", {}).get("cores") or 1)
-    return bottlenecks(used, _totals(counts), counts.points, calibrations(used.sparkSession, meta), cores)
+    return bottlenecks(steps.table("resources"), steps.table("lab work"), counts.points, cores)
 
 
 def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
@@ -124,7 +131,7 @@ def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
         rates(in_measure),
         copies_per_message(steps.table("audits")),
         durations(counts.delivery_classes, counts.round_trips, steps.table("confirmations")),
-        resources(steps.table("resources"), in_measure),
+        resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
     ]
     return reduce(DataFrame.unionByName, tables)

@@ -26,6 +26,12 @@ DELIVERY_CLASSES: Final = (
 # The classes that fail a run. Marked duplicates and recovered messages are allowed.
 FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")
 
+# The bottleneck of a run is the lab's own work: the system can do at least as much.
+LAB: Final = "lab"
+# All processors were busy with the system and its clients: the figure is that of the machine.
+MACHINE_FULL: Final = "machine full"
+BOTTLENECKS: Final = ("network", "disk", LAB, MACHINE_FULL, "client", "broker")
+
 Int32 = Annotated[int, "int32"]
 _ARROW_TYPES: Final[dict[object, pa.DataType]] = {
     Int32: pa.int32(),
@@ -108,7 +114,7 @@ class MeasureRow:
     ci95: float | None
     runs: Int32  # that have a value
     degrees_of_freedom: Int32 | None  # of its interval: of its own runs, and as far as they agree of all points' runs
-    bound_by: str | None  # what was at its limit in most of the runs: network, disk, client or broker
+    bound_by: str | None  # what was at its limit in most of the runs: one of BOTTLENECKS
     attempted: Int32  # runs
     void: Int32  # runs that are not clean
     disturbed: Int32 | None  # clean runs in which other work took a share of the processors
@@ -273,8 +279,8 @@ def columns(row: type) -> tuple[str, ...]:
 
 
 def is_lower_bound(metric: str, bound_by: str | None) -> bool:
-    """Whether the agents were the bottleneck: the system can do at least this much."""
-    return bound_by == "client" and is_throughput(metric)
+    """Whether the lab's own work was the bottleneck: the system can do at least this much."""
+    return bound_by == LAB and is_throughput(metric)
 
 
 def _arrow_type(hint: object) -> pa.DataType:

@@ -16,7 +16,7 @@ from mqlab.json_values import JsonObject
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
 from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.runner.capability import Capabilities, driver_class
-from mqlab.runner.checks.calibration import calibrate, combinations, why_uncalibrated
+from mqlab.runner.checks.calibration import calibrate, combinations
 from mqlab.runner.checks.sync_check import check_syncs
 from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.machine import describe_machine, package_versions
@@ -165,21 +165,11 @@ class Conductor:
         self._folder.write_meta(self._meta)
 
     async def _calibrate(self) -> None:
-        """Measure the limit of each driver, so that the report does not take it for the limit of a system."""
-        points = self._plan.points
+        """Measure the lab's own work, so that the report does not take its limit for the limit of a system."""
         calibrations = self._meta["calibrations"] = []
-        drivers: dict[str, System] = {}
-        for system in self._plan.systems:
-            if self._capabilities.points_of(system):
-                drivers.setdefault(system.driver, system)
-        self._meta["uncalibrated"] = {driver: reason for driver in drivers if (reason := why_uncalibrated(driver))}
-        for driver, system in drivers.items():
-            for combination in combinations(driver, points):
-                self._report(points[0], "calibrate", 0)
-                calibration = await calibrate(driver, *combination, points[0], self._agents[0], system.jars)
-                calibrations.append(calibration.to_json())
-                if None in (calibration.sent, calibration.received):
-                    await self._replace_agents()
+        for point in combinations(self._plan.points):
+            self._report(point, "calibrate", 0)
+            calibrations.append((await calibrate(point)).to_json())
 
     async def _play_rounds(self) -> None:
         groups = [

@@ -62,6 +62,9 @@ _METRICS: Final = (
     *_durations("confirm", "confirm", "from the send to its confirmation", "p50", "p99"),
     Metric("cpu.broker", "%", "CPU of the system", "CPU of the system, of one core", "lower", "resources"),
     Metric("cpu.agents", "%", "CPU of the agents", "CPU of the agents, of one core", "lower", "resources"),
+    Metric("cpu.lab", "%", "CPU of the lab's own work",
+           "CPU of the lab's own work in the agents (numbering, checking and recording messages), of one core", "lower",
+           "resources"),
     Metric("cpu.message", "s", "CPU for each message",
            "CPU time of system and agents for each message received (each round trip)", "lower", "resources"),
     Metric("rss.broker", "bytes", "memory of the system", "most memory of the system that was resident", "lower",
@@ -84,7 +87,7 @@ METRICS: Final = {metric.name: metric for metric in _METRICS}
 
 
 def is_throughput(name: str) -> bool:
-    """Whether a metric counts messages or bytes a second: where the agents are the bottleneck, it is a lower bound."""
+    """Whether a metric counts messages or bytes a second: where the lab is the bottleneck, it is a lower bound."""
     return name.startswith(("rate.", "bytes."))
 
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from drivers.amqp.null_server import AmqpNullServer
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
-from mqlab.drivers.amqp.null_server import AmqpNullServer
 from mqlab.wire.amqp.methods import Method, method
 
 Play = Callable[[DriverConnection], Awaitable[None]]

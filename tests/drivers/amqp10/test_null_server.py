@@ -6,9 +6,9 @@ pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 
 import numpy as np
 
+from drivers.amqp10.null_server import Amqp10NullServer
 from drivers.null_servers import against, check_confirming
 from mqlab.drivers import DriverConnection, ReceiverOptions
-from mqlab.drivers.amqp10.null_server import Amqp10NullServer
 
 
 # Numbers of deliveries and tags get longer on the way; a body of 3 MB comes in several frames.

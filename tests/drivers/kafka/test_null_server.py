@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from drivers.kafka.null_server import KafkaNullServer
 from drivers.null_servers import against, check_confirming
 from mqlab.drivers import DriverConnection, ReceiverOptions
-from mqlab.drivers.kafka.null_server import KafkaNullServer
 
 
 @pytest.mark.parametrize("destination", ["queue:q", "topic:t"])

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from drivers.mqtt.null_server import MqttNullServer
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
-from mqlab.drivers.mqtt.null_server import MqttNullServer
 from mqlab.wire.mqtt.decoder import Packet
 from mqlab.wire.mqtt.messages import MqttPublisher
 from mqlab.wire.mqtt.packets import CONNECT, PINGREQ, SUBSCRIBE, packet

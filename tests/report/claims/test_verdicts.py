@@ -167,8 +167,10 @@ def test_one_run_decides_nothing(made: SyntheticRuns, write: Write) -> None:
         ("rate.received[B] / rate.received[A] > 1.5", INCONCLUSIVE),
     ],
 )
-def test_a_client_bound_figure_is_a_lower_bound(made: SyntheticRuns, write: Write, check: str, expected: str) -> None:
-    verdict = on_ours(only(made, A=(100.0, 1.0, "client"), B=(200.0, 1.0, "broker")), write, check)
+def test_a_figure_that_the_lab_bounds_is_a_lower_bound(
+    made: SyntheticRuns, write: Write, check: str, expected: str
+) -> None:
+    verdict = on_ours(only(made, A=(100.0, 1.0, "lab"), B=(200.0, 1.0, "broker")), write, check)
     assert verdict.verdict == expected
     if expected == INCONCLUSIVE:
         assert verdict.reason == "A was bound by the agents and is a lower bound"
@@ -176,15 +178,15 @@ def test_a_client_bound_figure_is_a_lower_bound(made: SyntheticRuns, write: Writ
 
 def test_within_one_point_a_figure_is_what_happened(made: SyntheticRuns, write: Write) -> None:
     """Copies a message got are counted in the same runs: who was the bottleneck does not matter."""
-    only(made, B=(1500.0, 1.0, "client"))
-    made.measure("B", "rate.sent", 100.0, 0.1, bound_by="client")
+    only(made, B=(1500.0, 1.0, "lab"))
+    made.measure("B", "rate.sent", 100.0, 0.1, bound_by="lab")
     assert on_ours(made, write, "14 < rate.received[B] / rate.sent[B] < 16").verdict == HOLDS
 
 
-def test_latency_of_a_client_bound_point_has_both_ends(made: SyntheticRuns, write: Write) -> None:
+def test_latency_of_a_point_that_the_lab_bounds_has_both_ends(made: SyntheticRuns, write: Write) -> None:
     made.rows["measures"] = []
-    made.measure("A", "latency.p99", 0.010, 0.001, bound_by="client")
-    made.measure("B", "latency.p99", 0.020, 0.001, bound_by="client")
+    made.measure("A", "latency.p99", 0.010, 0.001, bound_by="lab")
+    made.measure("B", "latency.p99", 0.020, 0.001, bound_by="lab")
     assert on_ours(made, write, "latency.p99[B] / latency.p99[A] < 3").verdict == HOLDS
 
 
@@ -200,7 +202,7 @@ def test_first_of_measured_systems(write: Write) -> None:
     add_system(made, "other", 0.5)
     assert on_ours(made, write, 'first(rate.received[D]) == "embedded"').verdict == HOLDS
     assert on_ours(made, write, 'first(rate.received[D]) == "other"').verdict == REFUTED
-    # In A both are client-bound: the slower one may be the faster in truth.
+    # In A the lab bounds both: the slower one may be the faster in truth.
     assert on_ours(made, write, 'first(rate.received[A]) == "embedded"').verdict == INCONCLUSIVE
 
 
@@ -249,7 +251,7 @@ def test_the_time_that_is_missing(made: SyntheticRuns, write: Write) -> None:
     assert found.explanation.endswith(f"; the 95 % intervals leave it open; {found.missing}")
 
 
-@pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "client")])
+@pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "lab")])
 def test_more_runs_do_not_help_a_lower_bound(
     made: SyntheticRuns, write: Write, ci95: float | None, bound_by: str
 ) -> None:
@@ -349,7 +351,7 @@ class TestStandIns:
 
     def test_two_systems_at_one_point_are_compared_by_what_each_can_do(self, two: SyntheticRuns, write: Write) -> None:
         for row in two.rows["measures"]:
-            row["bound_by"] = "client" if row["system"] == SCAN else "broker"
+            row["bound_by"] = "lab" if row["system"] == SCAN else "broker"
         check = f'{DEEP} of "{FIRST}" > {DEEP} of "{SECOND}"'
         verdict = on_ours(two, write, check)
         assert (verdict.verdict, verdict.reason) == (

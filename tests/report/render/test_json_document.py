@@ -31,7 +31,7 @@ def test_measures(whole_run: RunFolder) -> None:
         "unit": "messages/s",
         "ci95": 213_456.78,
         "runs": 3,
-        "bound_by": "client",
+        "bound_by": "lab",
         "quiet": True,
     }
 

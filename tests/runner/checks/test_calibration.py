@@ -1,54 +1,82 @@
-"""Every driver that has a null server is faster with it than any system can be."""
+"""Calibration: the lab's own work costs CPU time, and each kind of work is measured once."""
+
+import time
 
 import pytest
 import uvloop
 
-from mqlab.drivers import DRIVERS
-from mqlab.drivers.null_server import NULL_SERVERS
-from mqlab.runner.agents.handle import AgentProcess
-from mqlab.runner.checks.calibration import Calibration, calibrate, combinations, why_uncalibrated
-from runner.points import point
-
-# That of JMS needs the library of a provider: it is with the tests of these.
-_HERE = sorted({*NULL_SERVERS} - {"jms"})
+from mqlab.drivers.api import Matrix
+from mqlab.events.recorder import Recorder
+from mqlab.runner.agents.bodies import BodyMaker
+from mqlab.runner.checks.calibration import Calibration, calibrate, combinations
+from mqlab.study import Point
+from runner.points import asking, point
 
 
-@pytest.mark.parametrize(("driver", "domain"), [*((name, "") for name in _HERE), ("resp", "topic")])
-@pytest.mark.parametrize(("size", "batch"), [(12, 1000), (1024, 1), (100_000, 4)])
-def test_both_ways(driver: str, domain: str, size: int, batch: int) -> None:
-    if driver == "amqp10":
-        pytest.importorskip("proton", reason="python-qpid-proton is not installed")
-
-    async def play() -> Calibration:
-        agent = await AgentProcess.start(1)
-        try:
-            return await calibrate(driver, size, batch, domain, point(), agent)
-        finally:
-            await agent.stop()
-
-    found = uvloop.run(play())
-    assert (found.driver, found.size, found.batch, found.domain) == (driver, size, batch, domain)
-    assert found.sent is not None
-    assert found.received is not None
-    assert found.sent > 0
-    assert found.received > 0
+def calibrated(chosen: Point) -> Calibration:
+    return uvloop.run(calibrate(chosen))
 
 
-def test_only_points_that_wait_for_nothing_are_bound_by_the_driver_alone() -> None:
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        point(size=12), point(size=1024, batch=1), point(size=100_000), point(size=8_000_000, batch=1),
+        point(send="confirmed", batch=1), point(transaction=5, persistent=True), point(rate=10.0, selector="seq >= 0"),
+        point(load="receive", messages=3), asking(size=12), asking(size=1024, persistent=True),
+    ],
+)  # fmt: skip
+def test_every_kind_of_work_takes_time(chosen: Point) -> None:
+    found = calibrated(chosen)
+    assert (found.pattern, found.send, found.size) == (chosen.pattern, chosen.send, chosen.size)
+    assert found.transacted == (chosen.transaction > 0)
+    assert found.sent_call + found.sent_message > 0
+    assert found.received_call + found.received_message > 0
+    assert min(found.sent_call, found.sent_message, found.received_call, found.received_message) >= 0
+
+
+def spin(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def test_numbering_counts_for_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = BodyMaker.make
+
+    def slow(self: BodyMaker, first_seq: int, rows: int) -> Matrix:
+        spin(rows * 1e-5)
+        return make(self, first_seq, rows)
+
+    monkeypatch.setattr(BodyMaker, "make", slow)
+    assert calibrated(point()).sent_message >= 0.9e-5
+
+
+def test_recording_counts_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    init = Recorder.__init__
+
+    def slow(self: Recorder, *arguments: object, **named: object) -> None:
+        init(self, *arguments, **named)  # type: ignore[arg-type]  # whatever they are
+        append = self.receipts.append
+
+        def slow_append(**columns: int) -> None:
+            spin(1e-4)
+            append(**columns)  # type: ignore[call-arg]  # the columns of a row
+
+        self.receipts.append = slow_append  # type: ignore[assignment]
+
+    monkeypatch.setattr(Recorder, "__init__", slow)
+    found = calibrated(point())
+    assert found.received_call >= 0.9e-4
+    assert found.received_message < 1e-5
+
+
+def test_one_point_stands_for_all_with_the_same_work() -> None:
     points = [
-        point(size=12, batch=100), point(size=12, batch=100), point(size=1024, batch=10),
-        point(size=99, send="confirmed"), point(size=98, transaction=5),
+        point(size=12, batch=100), point(size=12, batch=1, domain="topic"), point(size=1024), point(send="confirmed"),
+        point(transaction=5), point(transaction=10), asking(size=12), asking(size=12, requesters=300),
     ]  # fmt: skip
-    assert combinations("native", points) == [(12, 100, ""), (1024, 10, "")]
-    assert combinations("one without a null peer", points) == []
-
-
-def test_every_driver_of_the_lab_has_a_null_peer() -> None:
-    assert not [name for name in DRIVERS if why_uncalibrated(name)]
-    assert why_uncalibrated("one of somebody else") == "it has no null server"
-
-
-def test_a_protocol_with_two_ways_is_calibrated_in_both() -> None:
-    points = [point(size=12, batch=100), point(size=12, batch=100, domain="topic")]
-    assert combinations("native", points) == [(12, 100, "")]
-    assert combinations("resp", points) == [(12, 100, "queue"), (12, 100, "topic")]
+    found = [(one.size, one.pattern, one.send, one.transaction > 0) for one in combinations(points)]
+    assert found == [
+        (12, "one-way", "confirmed", False), (12, "one-way", "free", False), (12, "one-way", "free", True),
+        (12, "request-reply", "free", False), (1024, "one-way", "free", False),
+    ]  # fmt: skip

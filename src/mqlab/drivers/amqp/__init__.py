@@ -1,1 +1,1 @@
-"""The AMQP 0-9-1 driver: client with channels, links, request/reply and null server."""
+"""The AMQP 0-9-1 driver: client with channels, links and request/reply."""

@@ -1,1 +1,1 @@
-"""The AMQP 1.0 driver: client on Proton, links, messages, transactions, request/reply and null server."""
+"""The AMQP 1.0 driver: client on Proton, links, messages, transactions and request/reply."""

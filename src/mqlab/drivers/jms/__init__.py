@@ -1,1 +1,1 @@
-"""The JMS driver: the provider's Java library in the JVM of this process, links, request/reply and null server."""
+"""The JMS driver: the provider's Java library in the JVM of this process, links and request/reply."""

@@ -1,1 +1,1 @@
-"""The Kafka driver: client, producer and consumer thread on librdkafka, links, request/reply and null server."""
+"""The Kafka driver: client, producer and consumer thread on librdkafka, links and request/reply."""

@@ -1,1 +1,1 @@
-"""The driver of the embedded broker's native protocol: links, request/reply and null server."""
+"""The driver of the embedded broker's native protocol: links and request/reply."""

@@ -1,1 +1,1 @@
-"""The NATS driver: client, links for core NATS and JetStream, request/reply and null server."""
+"""The NATS driver: client, links for core NATS and JetStream, and request/reply."""

@@ -1,1 +1,1 @@
-"""The Redis driver: client, streams, links, request/reply and null server."""
+"""The Redis driver: client, streams, links for streams and pub/sub, and request/reply."""

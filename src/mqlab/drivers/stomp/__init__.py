@@ -1,1 +1,1 @@
-"""The STOMP driver: client, flavours of brokers, links, request/reply and null server."""
+"""The STOMP driver: client, flavours of brokers, links and request/reply."""

@@ -1,25 +1,24 @@
-"""Resources of the broker and the agents during the measure phase, and the bottleneck of each run."""
+"""Resources of the system and the agents during the measure phase, and the bottleneck of each run."""
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.json_values import JsonObject
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.metrics import to_metric_rows
+from mqlab.pipeline.schema import LAB, MACHINE_FULL
 from mqlab.pipeline.tables.broker_samples import is_broker
 
 # A process that uses this much of a core is at its limit: the rest is scheduling and waiting between batches.
 BUSY_PERCENT: Final = 85.0
-# A rate above this share of what the driver reaches with a null server is limited by the driver.
-DRIVER_SHARE: Final = 0.85
+# The lab bounds a rate if its own work took this share of the time that was short: without it, the rate could be more
+# than a tenth higher.
+LAB_PERCENT: Final = 10.0
 # A broker that is inside a sync for a greater share of the time is limited by the disk.
 SYNC_PERCENT: Final = 60.0
 # Of the speed of the line; the interface does not count all that the line carries.
 NETWORK_PERCENT: Final = 90.0
-
-_CALIBRATIONS: Final = "system string, size bigint, batch bigint, of_domain string, sent double, received double"
 
 
 def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
@@ -28,7 +27,8 @@ def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
     Counters are the increase between the first and the last sample of a source within the measure phase, summed over
     several brokers. `sync_share` is that of the broker that syncs most, `disk_share` the share of the time in which any
     process of the machine waited for the disk, `network_share` the use of the line to a remote system in its busier
-    direction. An agent that hosts a broker is sampled as the broker.
+    direction. `cpu_by_agent` has the CPU of each agent by its source; an agent that hosts a broker is not in it, since
+    it is sampled as the broker.
     """
     is_agent = fn.col("source").startswith("agent-")
 
@@ -46,6 +46,7 @@ def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
             fn.max(brokers("cpu")).alias("cpu_busiest_broker"),
             _ordered_sum(agents("cpu")).alias("cpu_agents"),
             fn.max(agents("cpu")).alias("cpu_busiest_agent"),
+            fn.map_from_entries(fn.collect_list(fn.when(is_agent, fn.struct("source", "cpu")))).alias("cpu_by_agent"),
             _ordered_sum(fn.col("cpu")).alias("cpu_all"),
             fn.sum(brokers("rss")).alias("rss_broker"),
             fn.sum(agents("rss")).alias("rss_agents"),
@@ -59,16 +60,17 @@ def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
     )
 
 
-def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
+def resources(usage: DataFrame, lab_work: DataFrame, totals: DataFrame) -> DataFrame:
     """(run, metric, value): cpu.*, rss.*, syncs, sync.share, holds and held.seconds."""
     # Without samples of the system, the CPU time of a message is unknown.
     cores_used = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("cpu_all")) / 100
     work_rate = fn.when(fn.col("work") > 0, fn.col("work") / fn.col("seconds"))
     return to_metric_rows(
-        usage.join(fn.broadcast(totals), "run", "left"),
+        usage.join(fn.broadcast(totals), "run", "left").join(fn.broadcast(_lab_of_runs(lab_work)), "run", "left"),
         {
             "cpu.broker": fn.col("cpu_broker"),
             "cpu.agents": fn.col("cpu_agents"),
+            "cpu.lab": fn.col("cpu_lab"),
             "cpu.message": cores_used / work_rate,
             "rss.broker": fn.col("rss_broker"),
             "rss.agents": fn.col("rss_agents"),
@@ -80,61 +82,51 @@ def resources(usage: DataFrame, totals: DataFrame) -> DataFrame:
     )
 
 
-def bottlenecks(
-    usage: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame, cores: int
-) -> DataFrame:
-    """(run, bound_by, client_cpu): the bottleneck (network, disk, client, broker or null: none was at its limit), and
-    whether an agent used more CPU than its point allows (null where there is no limit, or no sample).
+def bottlenecks(usage: DataFrame, lab_work: DataFrame, points: DataFrame, cores: int) -> DataFrame:
+    """(run, bound_by, client_cpu): the bottleneck (one of BOTTLENECKS, or null: nothing was at its limit), and whether
+    an agent used more CPU than its point allows (null where there is no limit, or no sample).
+
+    The client is the client library of the system, in an agent whose core is full: a part of the system. If all cores
+    of the machine are full, system and clients held each other back, and neither is named. The lab is the bottleneck
+    where its own work took LAB_PERCENT of a full core, of a full machine, or of the time of a role that waits.
 
     For a system that does not count its syncs, the waiting time of the machine's disk decides, unless the system cannot
     be sampled: its disk may be on another machine. The network counts only where the speed of the line is known.
     """
     busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
     busiest_broker = fn.coalesce(fn.col("cpu_busiest_broker"), fn.lit(0.0))
-    agents = fn.coalesce(fn.col("cpu_agents"), fn.lit(0.0))
-    broker = fn.coalesce(fn.col("cpu_broker"), fn.lit(0.0))
     machine_disk = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("disk_share"))
-    # All cores are busy: a side can limit the other without filling a core of its own.
     machine_full = fn.col("cpu_all") >= BUSY_PERCENT * cores
+    lab_bound = (
+        fn.coalesce(fn.col("lab_in_busy_agent") >= LAB_PERCENT, fn.lit(False))
+        | fn.coalesce(fn.col("lab_wait") >= LAB_PERCENT, fn.lit(False))
+        | fn.coalesce(machine_full & (fn.col("cpu_lab") >= LAB_PERCENT * cores), fn.lit(False))
+    )
     bound_by = (
         fn.when(fn.col("network_share") >= NETWORK_PERCENT, "network")
         .when(fn.coalesce(fn.col("sync_share"), machine_disk) >= SYNC_PERCENT, "disk")
-        .when(fn.col("driver_limited"), "client")
+        .when(lab_bound, LAB)
+        .when(machine_full, MACHINE_FULL)
         .when((busiest_agent >= BUSY_PERCENT) & (busiest_agent >= busiest_broker), "client")
         .when(busiest_broker >= BUSY_PERCENT, "broker")
-        .when(machine_full & (agents > broker), "client")
-        .when(machine_full, "broker")
     )
+    agent_cpu = fn.coalesce(fn.col("cpu_by_agent")[fn.concat(fn.lit("agent-"), "agent")], busiest_broker)
+    in_busy_agent = fn.max(fn.when(agent_cpu >= BUSY_PERCENT, fn.col("cpu"))).alias("lab_in_busy_agent")
+    by_agent = usage.select("run", "cpu_by_agent", "cpu_busiest_broker").join(fn.broadcast(lab_work), "run")
     allowed = points.select("run", fn.col("client_cpu").alias("allowed"))
     return (
         usage.join(fn.broadcast(allowed), "run", "left")
-        .join(fn.broadcast(_driver_limited(totals, points, calibrations)), "run", "left")
+        .join(fn.broadcast(_lab_of_runs(lab_work)), "run", "left")
+        .join(fn.broadcast(by_agent.groupBy("run").agg(in_busy_agent)), "run", "left")
         .withColumn("bound_by", bound_by)
         .withColumn("client_cpu", fn.col("cpu_busiest_agent") > fn.col("allowed"))
         .select("run", "bound_by", "client_cpu")
     )
 
 
-def _driver_limited(totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
-    """(run, driver_limited): whether a producer or a consumer came near the highest rate of its driver."""
-    names = ("system", "size", "batch", "of_domain")
-    most = calibrations.select(*names, *(fn.col(n).alias(f"most_{n}") for n in ("sent", "received")))
-    moved = totals.select("run", "seconds", "sent", "received")
-
-    def is_near(direction: str, roles: str) -> Column:
-        # Null for requesters and responders: their points have no producers or consumers.
-        each = fn.try_divide(fn.col(direction) / fn.col("seconds"), fn.col(roles))
-        return each >= DRIVER_SHARE * fn.col(f"most_{direction}")
-
-    driver_limited = fn.coalesce(is_near("sent", "producers"), fn.lit(False)) | fn.coalesce(
-        is_near("received", "consumers"), fn.lit(False)
-    )
-    return (
-        points.select("run", "system", "size", "batch", "domain", "producers", "consumers")
-        .join(fn.broadcast(most), ["system", "size", "batch"])
-        .where(fn.col("of_domain").isin("", fn.col("domain")))
-        .join(fn.broadcast(moved), "run")
-        .select("run", driver_limited.alias("driver_limited"))
+def _lab_of_runs(lab_work: DataFrame) -> DataFrame:
+    return lab_work.groupBy("run").agg(
+        _ordered_sum(fn.col("cpu")).alias("cpu_lab"), _ordered_sum(fn.col("wait")).alias("lab_wait")
     )
 
 
@@ -169,14 +161,3 @@ def _ordered_sum(values: Column) -> Column:
     in_order = fn.array_sort(fn.collect_list(values))
     total = fn.aggregate(in_order, fn.lit(0.0), lambda total, value: total + value)
     return fn.when(fn.size(in_order) > 0, total)
-
-
-def calibrations(spark: SparkSession, meta: JsonObject) -> DataFrame:
-    """One row for each system, size and batch of its driver's calibrations, maybe by domain ("": both)."""
-    rows = [
-        (system["name"], rate["size"], rate["batch"], rate.get("domain", ""), rate["sent"], rate["received"])
-        for system in meta.get("systems") or ()
-        for rate in meta.get("calibrations") or ()
-        if rate["driver"] == system.get("driver")
-    ]
-    return spark.createDataFrame(rows, _CALIBRATIONS)

@@ -14,30 +14,41 @@ SLOTS_A_SECOND: Final = 5
 SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
 
 
-def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataFrame:
-    """Count messages and bytes by `slot` since the start of the load, and by whether the measure phase has them.
+_SUMMED: Final = ("sent", "received", "bytes_received", "damaged", "sends", "receipts")
 
-    A send counts at the time of the send, with any outcome; of receipts every copy counts. `largest_batch` is the
-    highest number of messages in one row of events, `damaged` that of messages with another body than was sent.
+
+def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataFrame:
+    """Count messages and bytes by agent, by `slot` since the start of the load, and by whether the measure phase has
+    them.
+
+    A send counts at the time of the send, with any outcome; of receipts every copy counts. `sends` and `receipts` count
+    the rows of events; `largest_batch` is the highest number of messages in one row, `damaged` that of messages with
+    another body than was sent.
     """
-    zero = fn.lit(0).cast("long")
+    zero, one = fn.lit(0).cast("long"), fn.lit(1).cast("long")
     sent = sends.select(
         "run",
+        "agent",
         fn.col("t_sent").alias("t"),
         "count",
         fn.col("count").alias("sent"),
         zero.alias("received"),
         zero.alias("bytes_received"),
         zero.alias("damaged"),
+        one.alias("sends"),
+        zero.alias("receipts"),
     )
     received = receipts.select(
         "run",
+        "agent",
         fn.col("t_received").alias("t"),
         "count",
         zero.alias("sent"),
         fn.col("count").alias("received"),
         fn.col("bytes").alias("bytes_received"),
         "damaged",
+        zero.alias("sends"),
+        one.alias("receipts"),
     )
     slot = fn.floor((fn.col("t") - fn.col("load_start")) / SLOT).cast("int")
     return (
@@ -45,9 +56,9 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
         .join(fn.broadcast(windows), "run", "left")
         .withColumn("slot", slot)
         .withColumn("measured", within_measure(fn.col("t")))
-        .groupBy("run", "slot", "measured")
+        .groupBy("run", "agent", "slot", "measured")
         .agg(
-            *(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received", "damaged")),
+            *(fn.sum(name).alias(name) for name in _SUMMED),
             fn.max("count").alias("largest_batch"),
         )
     )

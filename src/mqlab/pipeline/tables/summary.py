@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import half_width, mean, square_error
 from mqlab.pipeline.kernels.shared_noise import moderate
-from mqlab.pipeline.schema import MeasureRow, PointColumns, RunMeasureRow, columns
+from mqlab.pipeline.schema import BOTTLENECKS, MeasureRow, PointColumns, RunMeasureRow, columns
 from mqlab.pipeline.tables.noise import used_runs
 from mqlab.study.metric import METRICS
 
@@ -76,9 +76,8 @@ def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
 
 def _bottleneck(bottlenecks: DataFrame, used: DataFrame) -> DataFrame:
     """The bottleneck of more than half of the used runs of a point; and whether an agent used too much CPU in any."""
-    resources = ("network", "disk", "client", "broker")
-    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in resources}
-    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in resources))
+    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in BOTTLENECKS}
+    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in BOTTLENECKS))
     return (
         used.join(fn.broadcast(bottlenecks), "run", "left")
         .groupBy(*_POINT)

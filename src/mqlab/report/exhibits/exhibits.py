@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from mqlab.pipeline.schema import MACHINE_FULL
 from mqlab.report.charts import bar_charts, line_charts, svg
 from mqlab.report.charts.line_charts import Onset, TimeSeries
 from mqlab.report.charts.setups import diagram, setup
@@ -118,13 +119,17 @@ def bar_note(results: RunResults, point: Point, metric: str) -> str:
         if measure is None:
             notes.append(f"{system.name}: {formatting.NOT_AVAILABLE}, {results.absence(system.name, point)}")
             continue
-        bound = f"bound by the {measure.bound_by}" if measure.bound_by else "nothing that was sampled at its limit"
         limit = ", so a lower bound" if measure.lower_bound else ""
-        notes.append(
-            f"{system.name}: {formatting.count(measure.runs, 'valid run')} of {measure.attempted}, {bound}{limit}"
-        )
+        runs = f"{formatting.count(measure.runs, 'valid run')} of {measure.attempted}"
+        notes.append(f"{system.name}: {runs}, {_bottleneck(measure.bound_by)}{limit}")
     setup = f"batches of {point.batch:,}, {connections(point)}"
     return f"Measured here with {setup}. {'; '.join(notes)}."
+
+
+def _bottleneck(bound_by: str | None) -> str:
+    if bound_by is None:
+        return "nothing that was sampled at its limit"
+    return bound_by if bound_by == MACHINE_FULL else f"bound by the {bound_by}"
 
 
 def connections(point: Point) -> str:

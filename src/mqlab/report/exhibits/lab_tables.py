@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.schema import CLEAN
 from mqlab.report.data.run_results import MeasuredSystem, RunResults
 from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, own_cell
@@ -20,7 +21,12 @@ _DURABILITY: Final = {
     "replies": "A reply is found",
 }
 
-_CALIBRATED: Final = {"sent": "Sends", "received": "Receives"}
+_CALIBRATED: Final = {
+    "sent_call": "A send",
+    "sent_message": "Each message of it",
+    "received_call": "A receive",
+    "received_message": "Each message of it",
+}
 
 
 def points_table(results: RunResults) -> Table:
@@ -48,8 +54,10 @@ def points_table(results: RunResults) -> Table:
         "for the roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or "
         "free; with a time, at most this far ahead of the system. Load: max (as fast as the system "
         "takes it) or a fixed rate.",
-        "Bound by: the resource at its limit while the rate was measured: the client (the lab itself: the figure is a "
-        "lower bound), the broker, the disk, or the network where the speed of the line is known.",
+        "Bound by: what was at its limit while the rate was measured: the broker; the client (the system's client "
+        "library, which is part of the system); the disk; the network, where the speed of the line is known; machine "
+        "full (system and clients used all processors: the figure is that of this machine); or the lab, whose own work "
+        "(numbering, checking, recording) took a tenth or more of what was short: the figure is a lower bound.",
         *flag_notes(results, results.points),
     )
     title = f"Every point, {MEASURED}, with the conditions of its rate"
@@ -121,32 +129,28 @@ def durability_table(results: RunResults) -> Table:
 
 
 def calibration_table(results: RunResults) -> Table | None:
-    calibrations = results.meta.get("calibrations") or ()
-    without = results.meta.get("uncalibrated") or {}
     rows = [
         row(
-            Cell(f"{rate['driver']} {rate.get('domain', '')}".strip()),
-            number(formatting.quantity(rate["size"], "bytes")), number(f"{rate['batch']:,}"),
-            *(
-                absent("not found") if rate[key] is None else number(formatting.number(rate[key]))
-                for key in _CALIBRATED
-            ),
+            Cell(_way(costs)), number(formatting.quantity(costs["size"], "bytes")),
+            *(number(formatting.quantity(costs[key], "s")) for key in _CALIBRATED),
         )
-        for rate in calibrations
+        for costs in results.meta.get("calibrations") or ()
+        if _CALIBRATED.keys() <= costs.keys()
     ]  # fmt: skip
-    rows += [row(Cell(driver), *[absent("no null server")] * (2 + len(_CALIBRATED))) for driver in without]
     if not rows:
         return None
-    notes = [
-        "The rates of one producer and of one consumer of the lab with a null server, each alone on this machine. A "
-        "rate near these is the lab's, not the system's.",
-        *(
-            f"{driver} has no null server: {why}. Only the CPU of the lab's processes tells whether the lab bounds a "
-            "rate." for driver, why in without.items()
-        ),
-    ]  # fmt: skip
-    heads = ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values()))
-    return Table(f"Highest rates of the lab's drivers, {MEASURED}", heads, tuple(rows), tuple(notes))
+    note = (
+        "CPU time of the lab's own work: to number, check and record messages, for each call of the driver and for "
+        "each message of the call. It was measured without any driver. The driver and the client library belong to "
+        "the system. With request/reply, a send is a round trip at the requester, a receive one at the responder."
+    )
+    return Table(f"The lab's own work, {MEASURED}", ("Send", "Size", *_CALIBRATED.values()), tuple(rows), (note,))
+
+
+def _way(costs: JsonObject) -> str:
+    if costs["pattern"] == "request-reply":
+        return "request/reply"
+    return "transacted" if costs["transacted"] else costs["send"]
 
 
 def machine_tables(results: RunResults) -> list[Table]:

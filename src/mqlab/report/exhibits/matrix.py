@@ -28,7 +28,7 @@ def matrix(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     notes = (
         f"{formatting.metric(metric).capitalize()}, {unit}.",
         f"{formatting.PLUS_MINUS} is the half width of the 95 % interval over the valid runs; "
-        f"{formatting.LOWER_BOUND} marks a figure that the agents bounded: the system can do at least this much.",
+        f"{formatting.LOWER_BOUND} marks a figure that the lab bounded: the system can do at least this much.",
         *flag_notes(results, results.points),
     )
     table = _matrix(results, metric)

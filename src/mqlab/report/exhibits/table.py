@@ -14,7 +14,7 @@ from mqlab.study import Exhibit, Point
 
 INTERVALS: Final = (
     f"{formatting.PLUS_MINUS} is the half width of the 95 % interval; {formatting.LOWER_BOUND} marks a figure "
-    "that the agents bounded."
+    "that the lab bounded."
 )
 
 

@@ -128,14 +128,14 @@ _READING = (
     "Published figures are the study's own, as it printed them, on its own machines. Figures measured here come from "
     "the records of this run. The two are always labelled, never averaged, and compared only by shape and ratio.",
     f"{formatting.PLUS_MINUS} is the half width of a 95 % interval over the valid runs of a point. "
-    f"{formatting.LOWER_BOUND} marks a figure that the agents bounded, so that the system can do at least that much. "
+    f"{formatting.LOWER_BOUND} marks a figure that the lab bounded, so that the system can do at least that much. "
     "n/a stands in place of a missing figure, with the reason; it never means zero. "
     f"{formatting.FLAG} marks a point in which an agent was busier than the study allows its clients. "
     f"{formatting.DISTURBED} marks a point all of whose runs other work on the machine disturbed.",
     "A verdict is holds or refuted when the claim's expression is true or false for every value inside the intervals "
     "of the figures it uses, inconclusive when it depends on where inside them the truth lies, and not testable here "
     "when a figure or a system that it needs is missing. Where a claim compares several points, a figure that the "
-    "agents bounded counts as that much or more.",
+    "lab bounded counts as that much or more.",
     "Every figure comes from the pipeline's measures or from the published values. This report computes only the "
     "ratios to published figures and the claims' expressions.",
     "Where a system was run in place of a published one, the two stand side by side. A claim about the published "

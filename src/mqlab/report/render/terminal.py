@@ -79,7 +79,7 @@ def _more(console: Console, say: Say, count: int, noun: str) -> None:
 def _matrix(results: RunResults, say: Say) -> Table:
     """One row for each point, so that a long sweep fits the width."""
     metric = headline(results)
-    marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} client-bound"
+    marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} bound by the lab"
     title = f"{formatting.metric(metric)}, {METRICS[metric].unit} ({marks})"
     table = Table(title=say(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(say("scenario"))

@@ -1,1 +1,1 @@
-"""Checks beside the runs: calibration of drivers, sync checks and warm-up of systems, and conformance."""
+"""Checks beside the runs: calibration of the lab, sync checks and warm-up of systems, and conformance."""

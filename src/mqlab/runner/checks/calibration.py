@@ -1,122 +1,197 @@
-"""Calibration: the rates of a driver with its null server. The lab can measure no system at a higher rate."""
+"""Calibration: the CPU time that the lab's own work takes for a message: numbering, checking and recording it.
 
-import asyncio
-import sys
+Calibration plays the roles of an agent with links that do nothing: no protocol, no socket, no client library. A client
+library belongs to the system that it talks to, so its time is never the lab's.
+"""
+
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
-from mqlab.drivers import DRIVERS
-from mqlab.drivers.null_server import NULL_SERVERS
-from mqlab.runner.agents.assignment import Assignment, Role
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check_answer
-from mqlab.study import Phases, Point
+from mqlab.drivers import DriverError, DriverRequester, ReceivedBatch, Receiver, Reply, Responder, Sender
+from mqlab.drivers.api import Matrix, Properties
+from mqlab.events.folder import RunFolder
+from mqlab.events.recorder import Recorder
+from mqlab.runner.agents.assignment import Role
+from mqlab.runner.agents.bodies import BodyMaker
+from mqlab.runner.agents.consumer import ConsumerRole
+from mqlab.runner.agents.producer import ProducerRole
+from mqlab.runner.agents.request_reply import RequesterRole, ResponderRole
+from mqlab.runner.timeline import NEVER, Timeline
+from mqlab.study import Point
+from mqlab.wire.native.bodies import Bodies
+from mqlab.wire.native.payload import equal_offsets
 
-# Further tries, if no message moved in the first: a busy machine may not have scheduled the process in time.
-_LONGER_MEASURE_SECONDS: Final = (4.0, 16.0)
-_START_DELAY_SECONDS: Final = 0.05
-_ANSWER_SECONDS: Final = 60.0
+# The rows of one measurement stay in memory: an agent writes its records after the measure phase, or by the million.
+_CALLS: Final = 4000
+# The least of several measurements: the others waited for memory that other processes used.
+_MEASUREMENTS: Final = 3
+# Messages of the calls that show what a further message costs, and their bytes.
+_MANY: Final = 4096
+_MANY_BYTES: Final = 1024 * 1024
+_ROLE: Final = 0
+
+# CPU seconds of the lab for calls of the driver with so many messages each.
+_Play = Callable[[Point, int, int], Awaitable[float]]
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The rates of one producer and one consumer, in messages/s; None if the measurement failed."""
+    """CPU seconds of the lab for a call of the driver, and for each message of the call.
 
-    driver: str
+    With request/reply a call is a round trip: `sent` at the requester, `received` at the responder.
+    """
+
+    pattern: str
+    send: str
+    transacted: bool
     size: int
-    batch: int
-    # "queue" or "topic", if the driver uses different commands for them; "" for both.
-    domain: str
-    sent: float | None
-    received: float | None
+    sent_call: float
+    sent_message: float
+    received_call: float
+    received_message: float
 
-    def to_json(self) -> dict[str, str | int | float | None]:
+    def to_json(self) -> dict[str, str | int | float]:
         return asdict(self)
 
 
-def combinations(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
-    """(size, batch, domain) of the points that the driver may limit: those that do not wait for confirmations."""
-    if driver not in NULL_SERVERS:
-        return []
-    domains_differ = NULL_SERVERS[driver].domains_differ
-    unconfirmed = (p for p in points if p.pattern == "one-way" and p.send == "free" and not p.transaction)
-    return sorted({(point.size, point.batch, point.domain if domains_differ else "") for point in unconfirmed})
+def combinations(points: Iterable[Point]) -> list[Point]:
+    """One point for each combination of pattern, way of sending and size: the lab does the same work for the others."""
+    by_key = {(point.size, point.pattern, point.send, point.transaction > 0): point for point in points}
+    return [by_key[key] for key in sorted(by_key)]
 
 
-def why_uncalibrated(driver: str) -> str:
-    """Why a driver cannot be calibrated; "" if it can."""
-    return "" if driver in NULL_SERVERS else "it has no null server"
+async def calibrate(point: Point) -> Calibration:
+    """Measure the lab's own work for messages as those of the point."""
+    asks = point.pattern == "request-reply"
+    sent = await _cost(_requests if asks else _sends, point)
+    received = await _cost(_replies if asks else _receives, point)
+    return Calibration(point.pattern, point.send, point.transaction > 0, point.size, *sent, *received)
 
 
-async def calibrate(
-    driver: str, size: int, batch: int, domain: str, point: Point, agent: AgentProcess, jars: str = ""
-) -> Calibration:
-    """Measure with an agent; `jars` are those of the system. It raises nothing but cancellation."""
-    sent = received = None
-    try:
-        async with _null_server(driver, size, batch) as address:
-            kind = "topic" if "queues" in DRIVERS[driver].lacks else domain or point.domain
-            changed = {"size": size, "batch": batch, "producers": 1, "consumers": 1}
-            simple = point.model_copy(update={
-                **changed, "domain": kind, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
-                "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
-                "persistent": False, "acknowledge": "auto", "topology": "client",
-            })  # fmt: skip
-            options = NULL_SERVERS[driver].options(size, jars)
-            sending = Assignment(
-                run=0, agent=agent.number, point=simple, driver=driver, address=address,
-                roles=(Role("producer", 0, 0),), folder=None, options=options,
-            )  # fmt: skip
-            sent = await _rate(sending, agent)
-            received = await _rate(replace(sending, roles=(Role("consumer", 0, 0),)), agent)
-    except (AgentLostError, BrokenRunError, OSError):
-        pass  # the rates stay None
-    return Calibration(driver, size, batch, domain, sent, received)
+async def _cost(play: _Play, point: Point) -> tuple[float, float]:
+    """The seconds of a call, and of each message in it."""
+    single = await _least(play, point, 1)
+    if point.pattern == "request-reply":
+        return single, 0.0
+    many = max(2, min(_MANY, _MANY_BYTES // point.size))
+    message = max(0.0, (await _least(play, point, many) - single) / (many - 1))
+    return max(0.0, single - message), message
 
 
-async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
-    """Messages/s; None if no message moved."""
-    null_server = NULL_SERVERS[assignment.driver]
-    for measure_seconds in (null_server.measure_s, *_LONGER_MEASURE_SECONDS):
-        phases = Phases(warmup=null_server.warm_up_s, measure=measure_seconds, drain=1)
-        point = assignment.point.model_copy(update={"phases": phases})
-        counted = await _counted(replace(assignment, point=point), agent)
-        if counted:
-            return counted / measure_seconds
-    return None
+async def _least(play: _Play, point: Point, batch: int) -> float:
+    calls = max(_CALLS // batch, 20)
+    return min([await play(point, batch, calls) / calls for _ in range(_MEASUREMENTS)])
 
 
-async def _counted(assignment: Assignment, agent: AgentProcess) -> int:
-    check_answer(await agent.ask("prepare", assignment=assignment.to_json()))
-    try:
-        start = time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9)
-        check_answer(await agent.ask("start", timeout_s=_ANSWER_SECONDS, start=start))
-        await asyncio.sleep(max(0.0, start / 1e9 + assignment.point.seconds - time.monotonic()))
-    finally:
-        finished = await agent.ask("finish", timeout_s=_ANSWER_SECONDS)
-    return int(check_answer(finished)["counted_sent" if assignment.roles[0].role == "producer" else "counted_received"])
+async def _sends(point: Point, batch: int, calls: int) -> float:
+    alone = _alone(point, batch, calls)
+    is_bounded = alone.is_unthrottled
+    role = ProducerRole(Role("producer", _ROLE, 0), alone, _NullSender(), _recorder(), bounded=is_bounded)
+    return await _cpu_seconds(role.play)
 
 
-@asynccontextmanager
-async def _null_server(driver: str, size: int, batch: int) -> AsyncIterator[str]:
-    """The address of a null server. It ends when its stdin closes, so also when this process is killed."""
-    server = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "mqlab.drivers.null_server", driver, str(size), str(batch),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert server.stdout is not None
-    assert server.stdin is not None
-    try:
-        line = (await asyncio.wait_for(server.stdout.readline(), _ANSWER_SECONDS)).decode().strip()
-        if not line.startswith("listening on "):
-            raise OSError(f"the null server of {driver} printed {line!r}")
-        yield line.removeprefix("listening on ")
-    finally:
-        server.stdin.close()
-        try:
-            await asyncio.wait_for(server.wait(), _ANSWER_SECONDS)
-        except TimeoutError:
-            server.kill()
-            await server.wait()
+async def _receives(point: Point, batch: int, calls: int) -> float:
+    receiver = _NullReceiver(_arrival(point, batch), calls)
+
+    async def open_receiver() -> Receiver:
+        return receiver
+
+    role = ConsumerRole(Role("consumer", _ROLE, 0), _alone(point, batch, calls), open_receiver, _recorder())
+    await role.open()
+    seconds = await _cpu_seconds(role.play)
+    return _ended(seconds, role.failed)
+
+
+async def _requests(point: Point, batch: int, calls: int) -> float:
+    alone = _alone(point, batch, calls)
+    return await _cpu_seconds(RequesterRole(Role("requester", _ROLE, 0), alone, _NullRequester(), _recorder()).play)
+
+
+async def _replies(point: Point, batch: int, calls: int) -> float:
+    responder = _NullResponder(_arrival(point, batch), calls)
+    role = ResponderRole(Role("responder", _ROLE, 0), _alone(point, batch, calls), responder, _recorder())
+    seconds = await _cpu_seconds(role.play)
+    return _ended(seconds, role.failed)
+
+
+def _alone(point: Point, batch: int, calls: int) -> Point:
+    """The point with one role, which makes so many calls as fast as it can."""
+    one_role = dict.fromkeys(("producers", "consumers", "requesters", "responders"), 1)
+    return point.model_copy(update={
+        **one_role, "batch": batch, "messages": calls * batch, "transaction": batch if point.transaction else 0,
+        "rate": None, "consume_rate": None, "selector": "", "load": "both",
+    })  # fmt: skip
+
+
+def _arrival(point: Point, batch: int) -> ReceivedBatch:
+    data = BodyMaker(_ROLE, point.size, batch).make(0, batch).reshape(-1)
+    return ReceivedBatch(Bodies(data, equal_offsets(batch, point.size)), redelivered=False)
+
+
+def _recorder() -> Recorder:
+    return Recorder(RunFolder(Path()), run=0, agent=0)  # it is never closed, so it writes no file
+
+
+async def _cpu_seconds(play: Callable[[Timeline], Awaitable[None]]) -> float:
+    begin = time.thread_time()
+    await play(Timeline(start=0, measure=0, stop=NEVER))
+    return time.thread_time() - begin
+
+
+class _EndOfCallsError(DriverError):
+    """Ends a role that runs until it is stopped."""
+
+
+def _ended(seconds: float, failed: Exception | None) -> float:
+    if failed is not None and not isinstance(failed, _EndOfCallsError):
+        raise failed
+    return seconds
+
+
+class _NullSender(Sender):
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        pass
+
+    async def commit(self) -> None:
+        pass
+
+    async def wait_accepted(self, max_pending: int) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class _NullReceiver(Receiver):
+    """Delivers the same messages with each call."""
+
+    def __init__(self, arrival: ReceivedBatch, calls: int) -> None:
+        self._arrivals = iter([arrival] * calls)
+
+    async def receive(self) -> ReceivedBatch:
+        arrival = next(self._arrivals, None)
+        if arrival is None:
+            raise _EndOfCallsError("no more calls")
+        return arrival
+
+    async def commit(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class _NullRequester(DriverRequester):
+    async def request(self, body: bytes, correlation_id: str) -> Reply:  # noqa: ARG002
+        return Reply(body, redelivered=False)
+
+    async def close(self) -> None:
+        pass
+
+
+class _NullResponder(_NullReceiver, Responder):
+    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+        pass

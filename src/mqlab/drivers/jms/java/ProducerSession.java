@@ -17,7 +17,7 @@ class ProducerSession {
 
     final Session session;
     final boolean persistent;
-    /** ActiveMQ confirms every send that has a sendTimeout; this is its setter. NullProvider for other providers. */
+    /** ActiveMQ confirms every send that has a sendTimeout; this is its setter. Null for other providers. */
     private Method sendTimeout;
 
     ProducerSession(Session session, boolean persistent) {

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, uint, ulong, ushort
 
+from drivers.null_servers import NullServer
 from mqlab.drivers.amqp10.messages import encode_before_body, value_span
-from mqlab.drivers.null_server.api import NullServer
 from mqlab.wire.fixed_rows import as_table, count_equal_rows
 
 # Any: Proton's type of a field is a union of all types of AMQP, and its place in the frame decides which.
@@ -24,7 +24,7 @@ _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 # A described type whose descriptor is a small number, which follows.
 _DESCRIBED: Final = b"\x00\x53"
 _NULL, _TRUE, _FALSE = 0x40, 0x41, 0x42
-# More than any calibration moves, so windows and credit are granted once.
+# More than any test moves, so windows and credit are granted once.
 _UNLIMITED: Final = 2**31 - 1
 _MAX_FRAME_BYTES: Final = 1024 * 1024
 _WRITE_BYTES: Final = 64 * 1024
@@ -33,10 +33,6 @@ _ID_AT: Final = _FRAME.size + 3 + 3 + 5 + 1
 
 
 class Amqp10NullServer(NullServer):
-    # The client is slow, and handles all that one read returned, thousands of small messages, before anything else.
-    warm_up_s = 0.5
-    measure_s = 2.0
-
     def __init__(self, size: int, batch: int) -> None:
         # A frame holds one message, but a broker writes many frames at once.
         super().__init__(size, max(batch, _WRITE_BYTES // size))

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from mqlab.drivers.null_server.api import NullServer
+from drivers.null_servers import NullServer
 from mqlab.wire.mqtt import decoder, messages, packets
 
 _CONNACK, _SUBACK, _PINGRESP = 0x20, 0x90, 0xD0

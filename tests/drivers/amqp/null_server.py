@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mqlab.drivers.null_server.api import NullServer
+from drivers.null_servers import NullServer
 from mqlab.wire.amqp.content import CONTENT
 from mqlab.wire.amqp.handshake import PROTOCOL_HEADER
 from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, Method, frame, method, read_method

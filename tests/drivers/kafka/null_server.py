@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import google_crc32c
 
-from mqlab.drivers.null_server.api import NullServer
+from drivers.null_servers import NullServer
 
 # Any: struct gives the type that a letter names, and the caller knows the letter.
 _Value = Any
