@@ -166,7 +166,7 @@ class Conductor:
         calibrations = self._meta["calibrations"] = []
         drivers: dict[str, System] = {}
         for system in self._plan.systems:
-            if self._capabilities.points_of(system):
+            if self._capabilities.points_of(system) and system.packed == 1:
                 drivers.setdefault(system.driver, system)
         self._meta["uncalibrated"] = {driver: reason for driver in drivers if (reason := why_uncalibrated(driver))}
         for driver, system in drivers.items():
@@ -306,8 +306,8 @@ def describe_system(system: System, points: Sequence[Point]) -> JsonObject:
             if stamp not in description["stamps"]:
                 stamps[f"{stamp} (in some points)"] = None
     return {
-        **description, "driver": system.driver, "stamps": [*stamps], "durability": asdict(system.durability()),
-        "ahead_seconds": _send_ahead_seconds(system),
+        **description, "driver": system.driver, "packed": system.packed, "stamps": [*stamps],
+        "durability": asdict(system.durability()), "ahead_seconds": _send_ahead_seconds(system),
     }  # fmt: skip
 
 

@@ -5,25 +5,30 @@ from collections.abc import Awaitable, Callable
 from mqlab.drivers import Receiver
 from mqlab.events.recorder import NO_TIME, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import message_ranges
+from mqlab.runner.agents.bodies import message_ranges, unpack
 from mqlab.runner.agents.pacing import RateLimiter
 from mqlab.runner.timeline import RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
 
 class ConsumerRole:
-    """`open_receiver` opens its receiver: before the start or, if the messages are there already, at the start."""
+    """`open_receiver` opens its receiver: before the start or, if the messages are there already, at the start.
+
+    `packed`: each message has several records.
+    """
 
     def __init__(
-        self, role: Role, point: Point, open_receiver: Callable[[], Awaitable[Receiver]], recorder: Recorder
-    ) -> None:
+        self, role: Role, point: Point, open_receiver: Callable[[], Awaitable[Receiver]], recorder: Recorder, *,
+        packed: bool = False,
+    ) -> None:  # fmt: skip
         self.role = role
         self.counters = RoleCounters()
         # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
         self._point = point
         self._open_receiver = open_receiver
-        self._receiver: Receiver | None = None
+        self.link: Receiver | None = None
+        self._packed = packed
         self._ordinal = 0
         # Receipts of a transaction are recorded with the time of its commit.
         self._uncommitted = recorder.receipts.pending()
@@ -31,23 +36,27 @@ class ConsumerRole:
         self._record = self._uncommitted.append if point.transaction else recorder.receipts.append
 
     async def open(self) -> None:
-        self._receiver = await self._open_receiver()
+        self.link = await self._open_receiver()
 
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
         transaction, rate = self._point.transaction, self._point.consume_rate
         limiter = None if rate is None else RateLimiter(rate / self._point.consumers, timeline.stop)
         try:
-            if self._receiver is None:
+            if self.link is None:
                 await sleep_until(timeline.start)
                 await self.open()
-            receiver = self._receiver
+            receiver = self.link
             assert receiver is not None
             while True:
                 arrival = await receiver.receive()
                 self.counters.t_last = received = now()
-                count = len(arrival.bodies)
-                self._record_ranges(message_ranges(arrival.bodies), received, arrival.redelivered)
+                bodies = arrival.bodies
+                self.counters.received_messages += len(bodies)
+                if self._packed:
+                    bodies = unpack(bodies, self._point.size)
+                count = len(bodies)
+                self._record_ranges(message_ranges(bodies), received, arrival.redelivered)
                 if timeline.counts(received):
                     self.counters.counted_received += count
                 self.counters.received += count
@@ -62,7 +71,7 @@ class ConsumerRole:
 
     async def close(self) -> None:
         """Called after `play` was cancelled: commits the open transaction, unless the consumer has failed."""
-        receiver = self._receiver
+        receiver = self.link
         if self.failed is None and receiver is not None:
             if self._uncommitted_messages:
                 await self._commit(receiver)

@@ -4,7 +4,7 @@ A requester sends a request, waits for its reply, then sends the next one, at on
 to each request; requests that arrive together get their replies together.
 """
 
-from mqlab.drivers import DriverRequester, Responder
+from mqlab.drivers import DriverRequester, Receiver, Responder, Sender
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker, message_id, message_ranges
@@ -19,6 +19,8 @@ class RequesterRole:
     def __init__(self, role: Role, point: Point, requester: DriverRequester, recorder: Recorder) -> None:
         self.role = role
         self.counters = RoleCounters()
+        # Its link has no frames of its own to count.
+        self.link: Sender | Receiver | None = None
         self._point = point
         self._requester = requester
         self._recorder = recorder
@@ -57,8 +59,9 @@ class RequesterRole:
                 reply_destination=reply_destination, responder=responder, reply_seq=reply_seq, reply_bytes=len(reply),
                 t_received=received, redelivered=redelivered,
             )  # fmt: skip
-            counters.sent = seq + 1
+            counters.sent = counters.sent_messages = seq + 1
             counters.received += 1
+            counters.received_messages += 1
             if timeline.counts(sent):
                 counters.counted_sent += 1
             if timeline.counts(received):
@@ -75,6 +78,7 @@ class ResponderRole:
         self.counters = RoleCounters()
         # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
+        self.link: Sender | Receiver | None = None
         self._point = point
         self._responder = responder
         self._record_receipt = recorder.receipts.append
@@ -98,6 +102,7 @@ class ResponderRole:
                     )  # fmt: skip
                     self._ordinal += 1
                 counters.received += requests
+                counters.received_messages += requests
                 if timeline.counts(received):
                     counters.counted_received += requests
                 if timeline.counts(await self._reply(requests)):
@@ -115,6 +120,7 @@ class ResponderRole:
         first_seq, persistent = self.counters.sent, self._point.persistent
         bodies = [self._maker.make_single(seq) for seq in range(first_seq, first_seq + count)]
         self.counters.sent += count
+        self.counters.sent_messages += count
         record = self._record_send if persistent else self._unconfirmed.append
         sent, confirmed, outcome = now(), NO_TIME, UNKNOWN_CODE
         try:

@@ -18,6 +18,9 @@ from mqlab.study import Phases, Point
 _LONGER_MEASURE_SECONDS: Final = (4.0, 16.0)
 _START_DELAY_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 60.0
+# What a null server writes at once: each message of the protocol is one of its own.
+_MAX_WRITE_MESSAGES: Final = 1024
+_WRITE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,6 @@ class Calibration:
 
     driver: str
     size: int
-    batch: int
     # "queue" or "topic", if the driver uses different commands for them; "" for both.
     domain: str
     sent: float | None
@@ -36,13 +38,13 @@ class Calibration:
         return asdict(self)
 
 
-def combinations(driver: str, points: Iterable[Point]) -> list[tuple[int, int, str]]:
-    """(size, batch, domain) of the points that the driver may limit: those that do not wait for confirmations."""
+def combinations(driver: str, points: Iterable[Point]) -> list[tuple[int, str]]:
+    """(size, domain) of the points that the driver may limit: those that do not wait for confirmations."""
     if driver not in NULL_SERVERS:
         return []
     domains_differ = NULL_SERVERS[driver].domains_differ
     unconfirmed = (p for p in points if p.pattern == "one-way" and p.send == "free" and not p.transaction)
-    return sorted({(point.size, point.batch, point.domain if domains_differ else "") for point in unconfirmed})
+    return sorted({(point.size, point.domain if domains_differ else "") for point in unconfirmed})
 
 
 def why_uncalibrated(driver: str) -> str:
@@ -51,14 +53,14 @@ def why_uncalibrated(driver: str) -> str:
 
 
 async def calibrate(
-    driver: str, size: int, batch: int, domain: str, point: Point, agent: AgentProcess, jars: str = ""
+    driver: str, size: int, domain: str, point: Point, agent: AgentProcess, jars: str = ""
 ) -> Calibration:
-    """Measure with an agent; `jars` are those of the system. It raises nothing but cancellation."""
+    """Message by message. Measure with an agent; `jars` are those of the system. It raises nothing but cancellation."""
     sent = received = None
     try:
-        async with _null_server(driver, size, batch) as address:
+        async with _null_server(driver, size) as address:
             kind = "topic" if "queues" in DRIVERS[driver].lacks else domain or point.domain
-            changed = {"size": size, "batch": batch, "producers": 1, "consumers": 1}
+            changed = {"size": size, "producers": 1, "consumers": 1}
             simple = point.model_copy(update={
                 **changed, "domain": kind, "destinations": 1, "pattern": "one-way", "send": "free", "transaction": 0,
                 "load": "both", "rate": None, "consume_rate": None, "selector": "", "durable": False, "messages": None,
@@ -73,7 +75,7 @@ async def calibrate(
             received = await _rate(replace(sending, roles=(Role("consumer", 0, 0),)), agent)
     except (AgentLostError, BrokenRunError, OSError):
         pass  # the rates stay None
-    return Calibration(driver, size, batch, domain, sent, received)
+    return Calibration(driver, size, domain, sent, received)
 
 
 async def _rate(assignment: Assignment, agent: AgentProcess) -> float | None:
@@ -100,8 +102,9 @@ async def _counted(assignment: Assignment, agent: AgentProcess) -> int:
 
 
 @asynccontextmanager
-async def _null_server(driver: str, size: int, batch: int) -> AsyncIterator[str]:
+async def _null_server(driver: str, size: int) -> AsyncIterator[str]:
     """The address of a null server. It ends when its stdin closes, so also when this process is killed."""
+    batch = max(1, min(_MAX_WRITE_MESSAGES, _WRITE_BYTES // size))
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "mqlab.drivers.null_server", driver, str(size), str(batch),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
