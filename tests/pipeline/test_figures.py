@@ -136,7 +136,7 @@ def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession)
         AS t(run, cpu_broker, cpu_agents, cpu_busiest_agent, sync_share, disk_share)"""
     )
     points = spark.sql(
-        """SELECT *, 12 AS size, 10 AS batch, 'queue' AS domain, producers DIV 2 AS consumers FROM VALUES
+        """SELECT *, 12 AS size, 'queue' AS domain, producers DIV 2 AS consumers FROM VALUES
         (0, 'a', 45D, 2), (1, 'a', 45D, 2), (2, 'a', NULL, 2), (3, 'a', NULL, 2), (4, 'b', NULL, 2), (5, 'b', NULL, 2),
         (6, 'b', NULL, 0) AS t(run, system, client_cpu, producers)"""
     )
@@ -147,7 +147,7 @@ def test_a_full_core_shared_by_all_is_held_by_who_uses_more(spark: SparkSession)
     )
     most = calibrations(spark, {
         "systems": [{"name": "a", "driver": "other"}, {"name": "b", "driver": "native"}],
-        "calibrations": [{"driver": "native", "size": 12, "batch": 10, "sent": 100.0, "received": None}],
+        "calibrations": [{"driver": "native", "size": 12, "sent": 100.0, "received": None}],
     })  # fmt: skip
     found = {row.run: (row.bound_by, row.client_cpu) for row in bottlenecks(used, totals, points, most, 1).collect()}
     assert found == {

@@ -29,6 +29,7 @@ from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, calibrations, resources, usage
 from mqlab.pipeline.tables.series import activity, paces, series
 from mqlab.pipeline.tables.summary import measures, run_measures
+from mqlab.pipeline.tables.travel import travel
 from mqlab.study import Exhibit
 
 # Called with the name of a step that begins, the number of steps done, and the number of all.
@@ -58,7 +59,7 @@ def measure(
     used = used_runs(of_runs)
     by_run, by_slot, *_ = steps.collect_all(
         {
-            "run_measures": lambda: run_measures(_run_metrics(steps, counts), used),
+            "run_measures": lambda: run_measures(_run_metrics(steps, counts, events.travel), used),
             "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
             "depths": lambda: depths(steps.table("broker samples"), used),
             "latencies": lambda: latencies(counts.delivery_classes, used),
@@ -109,7 +110,7 @@ def _bottlenecks(steps: "_Steps", counts: EventCounts, folder: RunFolder) -> Dat
     return bottlenecks(used, _totals(counts), counts.points, calibrations(used.sparkSession, meta), cores)
 
 
-def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
+def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> DataFrame:
     """(run, metric, value) of all runs, valid or not."""
     in_measure = _totals(counts)
     tables = [
@@ -118,6 +119,7 @@ def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
         durations(counts.delivery_classes, counts.round_trips, steps.table("confirmations")),
         resources(steps.table("resources"), in_measure),
         onset(steps.table("broker samples")),
+        travel(roles),
     ]
     return reduce(DataFrame.unionByName, tables)
 

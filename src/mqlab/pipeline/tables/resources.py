@@ -19,7 +19,7 @@ SYNC_PERCENT: Final = 60.0
 # Of the speed of the line; the interface does not count all that the line carries.
 NETWORK_PERCENT: Final = 90.0
 
-_CALIBRATIONS: Final = "system string, size bigint, batch bigint, of_domain string, sent double, received double"
+_CALIBRATIONS: Final = "system string, size bigint, of_domain string, sent double, received double"
 
 
 def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
@@ -117,7 +117,7 @@ def bottlenecks(
 
 def _driver_limited(totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
     """(run, driver_limited): whether a producer or a consumer came near the highest rate of its driver."""
-    names = ("system", "size", "batch", "of_domain")
+    names = ("system", "size", "of_domain")
     most = calibrations.select(*names, *(fn.col(n).alias(f"most_{n}") for n in ("sent", "received")))
     moved = totals.select("run", "seconds", "sent", "received")
 
@@ -130,8 +130,8 @@ def _driver_limited(totals: DataFrame, points: DataFrame, calibrations: DataFram
         is_near("received", "consumers"), fn.lit(False)
     )
     return (
-        points.select("run", "system", "size", "batch", "domain", "producers", "consumers")
-        .join(fn.broadcast(most), ["system", "size", "batch"])
+        points.select("run", "system", "size", "domain", "producers", "consumers")
+        .join(fn.broadcast(most), ["system", "size"])
         .where(fn.col("of_domain").isin("", fn.col("domain")))
         .join(fn.broadcast(moved), "run")
         .select("run", driver_limited.alias("driver_limited"))
@@ -172,11 +172,14 @@ def _ordered_sum(values: Column) -> Column:
 
 
 def calibrations(spark: SparkSession, meta: JsonObject) -> DataFrame:
-    """One row for each system, size and batch of its driver's calibrations, maybe by domain ("": both)."""
+    """One row for each system and size of its driver's calibrations, maybe by domain ("": both).
+
+    Calibrations are made message by message; those of older versions have batches.
+    """
     rows = [
-        (system["name"], rate["size"], rate["batch"], rate.get("domain", ""), rate["sent"], rate["received"])
+        (system["name"], rate["size"], rate.get("domain", ""), rate["sent"], rate["received"])
         for system in meta.get("systems") or ()
         for rate in meta.get("calibrations") or ()
-        if rate["driver"] == system.get("driver")
+        if rate["driver"] == system.get("driver") and system.get("packed", 1) == 1 and "batch" not in rate
     ]
     return spark.createDataFrame(rows, _CALIBRATIONS)
