@@ -76,23 +76,23 @@ def test_what_a_system_lacks_stands_in_place_of_a_figure(made: SyntheticRuns, wr
 
 def test_what_the_drivers_reach_is_shown_and_what_was_not_found_is_not(made: SyntheticRuns, write: Write) -> None:
     assert calibration_table(RunResults.of(write(made))) is None
-    found = {"driver": "native", "size": 12, "batch": 32768, "sent": 31_000_000.0, "received": None}
+    found = {"driver": "native", "size": 12, "sent": 31_000_000.0, "received": None}
     made.meta["calibrations"] = [found]
     table = calibration_table(RunResults.of(write(made)))
     assert table is not None
     cells = table.rows[0].cells
-    assert [cell.text for cell in cells] == ["native", "12 B", "32,768", "31,000,000", "n/a"]
+    assert [cell.text for cell in cells] == ["native", "12 B", "31,000,000", "n/a"]
     assert cells[-1].note == "not found"
 
 
 def test_a_driver_that_cannot_be_calibrated_is_named_with_the_reason(made: SyntheticRuns, write: Write) -> None:
-    found = {"driver": "resp", "size": 12, "batch": 1, "domain": "queue", "sent": 1.0, "received": 2.0}
+    found = {"driver": "resp", "size": 12, "domain": "queue", "sent": 1.0, "received": 2.0}
     made.meta["calibrations"] = [found]
     made.meta["uncalibrated"] = {"kafka": "its library does more"}
     table = calibration_table(RunResults.of(write(made)))
     assert table is not None
     assert [[cell.text for cell in one.cells] for one in table.rows] == [
-        ["resp queue", "12 B", "1", "1", "2"], ["kafka", "n/a", "n/a", "n/a", "n/a"],
+        ["resp queue", "12 B", "1", "2"], ["kafka", "n/a", "n/a", "n/a"],
     ]  # fmt: skip
     assert table.notes[1].startswith(
         "kafka has no null server: its library does more. Only the CPU of the lab's processes tells whether the lab"

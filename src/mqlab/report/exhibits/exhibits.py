@@ -111,7 +111,7 @@ def _bars_of(results: RunResults, exhibit: Exhibit, point: Point) -> Figure:
 
 
 def bar_note(results: RunResults, point: Point, metric: str) -> str:
-    """The note on measured bars: batches, connections, runs and the bottleneck of each system."""
+    """The note on measured bars: connections; the way of travel, the runs and the bottleneck of each system."""
     notes = []
     for system in results.systems:
         measure = results.measure(system.name, point, metric)
@@ -120,11 +120,10 @@ def bar_note(results: RunResults, point: Point, metric: str) -> str:
             continue
         bound = f"bound by the {measure.bound_by}" if measure.bound_by else "nothing that was sampled at its limit"
         limit = ", so a lower bound" if measure.lower_bound else ""
-        notes.append(
-            f"{system.name}: {formatting.count(measure.runs, 'valid run')} of {measure.attempted}, {bound}{limit}"
-        )
-    setup = f"batches of {point.batch:,}, {connections(point)}"
-    return f"Measured here with {setup}. {'; '.join(notes)}."
+        way = results.travel(system.name, point)
+        runs = f"{formatting.count(measure.runs, 'valid run')} of {measure.attempted}"
+        notes.append(f"{system.name}: {way + ', ' if way else ''}{runs}, {bound}{limit}")
+    return f"Measured here with {connections(point)}. {'; '.join(notes)}."
 
 
 def connections(point: Point) -> str:
@@ -175,7 +174,7 @@ def settings(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]
 
 def bar(results: RunResults, subject: Subject, point: Point, metric: str) -> bar_charts.Bar:
     system, origin = subject
-    name = stamped(system, results.stamps_of(system) if origin == MEASURED else (), "\n")
+    name = stamped(system, results.stamps_of(system) if origin == MEASURED else results.published_stamps, "\n")
     if origin == MEASURED and system in results.study.systems_published:
         # The published system was run again: two bars with the same name would overlap.
         name += f"\n({MEASURED})"

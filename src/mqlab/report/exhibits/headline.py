@@ -47,10 +47,12 @@ def rate_tiles(results: RunResults) -> Iterator[Tile]:
     if len(best) > _SYSTEMS:
         best.sort(key=lambda entry: -entry[1].value)
     for system, highest in best[:_SYSTEMS]:
+        place = f"{highest.scenario} {highest.point}".strip()
+        way = results.travel_at(system.name, highest.scenario, highest.point)
         yield Tile(
             f"Highest {formatting.metric(metric)}, {MEASURED}",
             _figure(highest),
-            f"{stamped(system.name, system.stamps)}, scenario {f'{highest.scenario} {highest.point}'.strip()}",
+            f"{stamped(system.name, system.stamps)}, scenario {place}{', ' + way if way else ''}",
         )
 
 

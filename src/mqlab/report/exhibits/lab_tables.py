@@ -27,7 +27,7 @@ def points_table(results: RunResults) -> Table:
     known = {measure.metric for measure in results.measures}
     shown = [metric for metric in metrics_of("points") if metric in known] or ["rate.received"]
     heads = [METRICS[m].head if needs_unit(m) else f"{METRICS[m].head}, {METRICS[m].unit}" for m in shown]
-    head = ("Scenario", "System", *heads, "Bound by", "Batch", "Connections", "Send", "Load", "Runs")
+    head = ("Scenario", "System", *heads, "Bound by", "Messages travelled", "Connections", "Send", "Load", "Runs")
     rows = []
     for point, system, name in _places(results):
         rows.append(
@@ -36,7 +36,7 @@ def points_table(results: RunResults) -> Table:
                 name,
                 *(measured(results, system.name, point, metric, unit=needs_unit(metric)) for metric in shown),
                 _bound(results, system, point),
-                number(f"{point.batch:,}"),
+                _travelled(results, system, point),
                 Cell(str(point.clients) if point.clients else point.connections),
                 Cell(_sending(system, point)),
                 Cell("max" if point.rate is None else format_rate(point.rate)),
@@ -44,9 +44,11 @@ def points_table(results: RunResults) -> Table:
             )
         )
     notes = (
-        "Batch: messages that move together, at most. Connections: each (a connection for each role) or shared (one "
-        "for the roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or "
-        "free; with a time, at most this far ahead of the system. Load: max (as fast as the system "
+        "Messages travelled: message by message (one call of the plain API for each, on both sides), packed (several "
+        "records in one message that the application built) or confirmed one by one (message by message, and the "
+        "producer waits for each confirmation), as it was recorded. Connections: each (a connection for each role) or "
+        "shared (one for the roles of an agent), or their number. Send: confirmed (a producer waits for "
+        "confirmations) or free; with a time, at most this far ahead of the system. Load: max (as fast as the system "
         "takes it) or a fixed rate.",
         "Bound by: the resource at its limit while the rate was measured: the client (the lab itself: the figure is a "
         "lower bound), the broker, the disk, or the network where the speed of the line is known.",
@@ -54,6 +56,11 @@ def points_table(results: RunResults) -> Table:
     )
     title = f"Every point, {MEASURED}, with the conditions of its rate"
     return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
+
+
+def _travelled(results: RunResults, system: MeasuredSystem, point: Point) -> Cell:
+    way = results.travel(system.name, point)
+    return Cell(way) if way else absent("not recorded")
 
 
 def _sending(system: MeasuredSystem, point: Point) -> str:
@@ -126,7 +133,7 @@ def calibration_table(results: RunResults) -> Table | None:
     rows = [
         row(
             Cell(f"{rate['driver']} {rate.get('domain', '')}".strip()),
-            number(formatting.quantity(rate["size"], "bytes")), number(f"{rate['batch']:,}"),
+            number(formatting.quantity(rate["size"], "bytes")),
             *(
                 absent("not found") if rate[key] is None else number(formatting.number(rate[key]))
                 for key in _CALIBRATED
@@ -134,18 +141,19 @@ def calibration_table(results: RunResults) -> Table | None:
         )
         for rate in calibrations
     ]  # fmt: skip
-    rows += [row(Cell(driver), *[absent("no null server")] * (2 + len(_CALIBRATED))) for driver in without]
+    rows += [row(Cell(driver), *[absent("no null server")] * (1 + len(_CALIBRATED))) for driver in without]
     if not rows:
         return None
     notes = [
-        "The rates of one producer and of one consumer of the lab with a null server, each alone on this machine. A "
+        "The rates of one producer and of one consumer of the lab, message by message, with a null server, each alone "
+        "on this machine. A "
         "rate near these is the lab's, not the system's.",
         *(
             f"{driver} has no null server: {why}. Only the CPU of the lab's processes tells whether the lab bounds a "
             "rate." for driver, why in without.items()
         ),
     ]  # fmt: skip
-    heads = ("Driver", "Size", "Batch", *(f"{name}, messages/s" for name in _CALIBRATED.values()))
+    heads = ("Driver", "Size", *(f"{name}, messages/s" for name in _CALIBRATED.values()))
     return Table(f"Highest rates of the lab's drivers, {MEASURED}", heads, tuple(rows), tuple(notes))
 
 
