@@ -155,5 +155,5 @@ class TestEvents:
 def test_the_schema_names_every_table_of_a_run() -> None:
     assert [*TABLES] == [
         "runs", "roles", "sends", "receipts", "round_trips", "operations", "samples", "phases", "clocks",
-        "machine",
+        "machine", "travel",
     ]  # fmt: skip

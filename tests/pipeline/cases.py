@@ -292,3 +292,12 @@ case("traced 2", scenario="traced", repetition=1).send(0, 1).receive(0, 1).opera
 case("traced but void", scenario="traced", repetition=2, counted_sent=5).send(0, 1).receive(0, 1).operate(
     "Requester7", "put", 0, 999_000_000
 )
+
+# How messages travelled, by role: records, messages, frames and waits.
+for _way, _records, _messages, _frames, _waits in (
+    ("message by message", 400, 400, 50, 0),
+    ("confirmed one by one", 400, 400, 400, 400),
+    ("packed", 400, 4, 4, 4),
+    ("frames unknown", 400, 400, None, 0),
+):
+    case(f"travel: {_way}").send(0, 400).receive(0, 400).moved(_records, _messages, _frames, _waits)

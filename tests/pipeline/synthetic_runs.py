@@ -105,6 +105,7 @@ class Run:
     samples: list[Row] = field(default_factory=list)
     round_trips: list[Row] = field(default_factory=list)
     operations: list[Row] = field(default_factory=list)
+    travel: list[Row] = field(default_factory=list)
     _ordinals: Counter[int] = field(default_factory=Counter)
     _replies: Counter[int] = field(default_factory=Counter)
 
@@ -155,6 +156,15 @@ class Run:
         self.operations.append(row)
         return self
 
+    def moved(self, records: int, messages: int, frames: int | None, waits: int) -> "Run":
+        """How the messages travelled: what the producer sent, the consumer received."""
+        counts = {"records": records, "messages": messages, "frames": frames}
+        for role, agent, own, other in (("producer", 1, "sent", "received"), ("consumer", 2, "received", "sent")):
+            moved = {f"{own}_{name}": count for name, count in counts.items()}
+            row = {**moved, **{f"{other}_{name}": 0 for name in counts}, "waits": waits if own == "sent" else 0}
+            self.travel.append({"agent": agent, "role": role, "number": 0, **row})
+        return self
+
     def sample(self, source: str, at: int, **counters: object) -> "Run":
         absent = dict.fromkeys(
             ("syncs", "sync_seconds", "bytes_read", "bytes_written", "depth", "blocked", "holds", "held_seconds")
@@ -198,6 +208,7 @@ class Run:
             "round_trips": self.round_trips,
             "operations": self.operations,
             "phases": [{"phase": name, "t_start": start, "t_end": end} for name, start, end in self.phases],
+            "travel": self.travel,
             "machine": [] if self.machine is None else [_UNDISTURBED | self.machine],
             "clocks": [
                 {"agent": agent, "offset": offset, "error": self.clock_error} for agent, offset in self.offsets.items()

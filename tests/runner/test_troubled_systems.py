@@ -167,7 +167,7 @@ class TestWhatItLacks:
         points = [point(name="off", settings={"sync": "off"})]
         folder = conducted(tmp_path, points, [served("plain"), "embedded"])
         assert statuses(folder, "plain") == []
-        assert folder.meta()["absences"][0]["reason"] == "plain has no setting 'sync'; it has: driver"
+        assert folder.meta()["absences"][0]["reason"] == "plain has no setting 'sync'; it has: driver, packed"
 
     def test_if_nobody_can_play_anything_nothing_is_started(self, tmp_path: Path) -> None:
         plain = served("plain", lacks=LACKS)

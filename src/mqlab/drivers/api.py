@@ -8,7 +8,8 @@ Rules for every method:
 - `Receiver.receive` and `Responder.receive` may be cancelled at any time. A cancelled call loses no message: the next
   `receive` returns it, or the system redelivers it after `close`.
 - Destinations are named `queue:NAME` or `topic:NAME`. The driver creates a destination that does not exist.
-- Messages move in batches. A single message is a batch of one row.
+- Messages travel message by message: each row of a batch is a message of its own, also where one call carries many
+  rows. Only `Sender.send_packed` puts several records into one message.
 """
 
 import warnings
@@ -53,17 +54,21 @@ class ReceiverOptions:
     """How a receiver receives.
 
     `prefetch` is how many messages it may hold unacknowledged. `selector` is a JMS selector, or "" for all messages.
-    `durable` is the name of a durable subscription, or "" for none.
+    `durable` is the name of a durable subscription, or "" for none. `packed`: the messages are packed.
     """
 
     prefetch: int
     acknowledge: Acknowledge = "auto"
     selector: str = ""
     durable: str = ""
+    packed: bool = False
 
 
 class ReceivedBatch(NamedTuple):
-    """Messages that one `receive` returned. `redelivered` holds for all of them: a batch never mixes both kinds."""
+    """Messages that one `receive` returned. `redelivered` holds for all of them: a batch never mixes both kinds.
+
+    A packed message has one body with all its records, or a body for each record where the protocol has batches.
+    """
 
     bodies: Bodies
     redelivered: bool
@@ -77,15 +82,24 @@ class Reply(NamedTuple):
 class Sender(ABC):
     """A session with one producer. A producer role owns it and closes it."""
 
+    # Frames with messages that the driver has written, if it counts them; else `Driver.frame_each` tells.
+    frames: int | None = None
+
     @abstractmethod
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        """Send one message for each row of `bodies`.
+        """Send one message for each row of `bodies`, by one call each of the plain API of the client library.
 
         With `wait`, return when the system has confirmed all of them: a persistent message is then durable. Without,
         return as soon as the driver can take the next batch. The caller may reuse `bodies` after the return. In a
         transacted session the messages belong to the open transaction; the first send begins it. `properties` are set
         only where a selector needs them.
         """
+
+    async def send_packed(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        """Send all rows of `bodies` as the records of one message. Otherwise as `send`."""
+        if properties is not None:
+            raise DriverError("the records of a packed message have no properties of their own")
+        await self.send(bodies.reshape(1, -1), wait=wait)
 
     async def commit(self) -> None:
         """Commit the transaction; return when the system has confirmed that. Called in transacted sessions only."""
@@ -110,6 +124,9 @@ class Sender(ABC):
 
 class Receiver(ABC):
     """A session with one consumer. A consumer role uses it; only that of a durable subscription is always closed."""
+
+    # Frames with messages that the driver has read, if it counts them; else `Driver.frame_each` tells.
+    frames: int | None = None
 
     @abstractmethod
     async def receive(self) -> ReceivedBatch:
@@ -218,9 +235,14 @@ class Driver(ABC):
 
     # Features of `mqlab.study.FEATURES` that the protocol or this driver lacks, each with the reason.
     lacks: ClassVar[Mapping[str, str]] = {}
-    # Bytes of bodies that a producer which does not wait passes to one `send`. A larger batch makes a protocol that
-    # sends message by message no faster. None: no limit, because the protocol has batches.
-    max_send_bytes: ClassVar[int | None] = 64 * 1024
+    # Bytes of bodies, and messages, that a producer which does not wait passes to one `send`. More make it no faster.
+    max_send_bytes: ClassVar[int] = 64 * 1024
+    max_send_messages: ClassVar[int] = 8192
+    # Whether the protocol has batches: then a packed message is such a batch, and its records are messages.
+    has_batches: ClassVar[bool] = False
+    # Whether each message has a frame, packet or command of its own; if not, and the links count none, the client
+    # library decides, and the number of frames is unknown.
+    frame_each: ClassVar[bool] = True
     # Whether its senders implement `wait_accepted`. Otherwise the buffers on the way bound the send-ahead.
     reports_accepted: ClassVar[bool] = False
 

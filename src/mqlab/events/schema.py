@@ -185,6 +185,27 @@ class SampleRow(EventRow):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TravelRow(EventRow):
+    """How the messages of one role travelled over the whole run, as its agent and its driver counted them.
+
+    A record is a message of the lab, with a sequence number of its own. A message has one record
+    unless messages are packed.
+    """
+
+    table = "travel"
+    common = ("run", "agent")
+    role: Annotated[Text, "producer, consumer, requester or responder"]
+    number: Annotated[Int32, "number of the role in the run"]
+    sent_records: Annotated[Int64, "records that it sent"]
+    sent_messages: Annotated[Int64, "messages that it sent: calls of the plain API, or packed messages"]
+    sent_frames: Annotated[Int64OrNone, "frames that carried them; null if the client library does not tell"]
+    waits: Annotated[Int64, "how often it waited for the confirmation of what it had sent"]
+    received_records: Annotated[Int64, "records that it received"]
+    received_messages: Annotated[Int64, "messages that it received"]
+    received_frames: Annotated[Int64OrNone, "frames that carried them; null if the client library does not tell"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PhaseRow(EventRow):
     """A phase of the run."""
 
@@ -239,6 +260,7 @@ ROWS: Final[dict[str, type[EventRow]]] = {
     row.table: row
     for row in (
         RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, ClockRow, MachineRow,
+        TravelRow,
     )
 }  # fmt: skip
 

@@ -14,12 +14,12 @@ from mqlab.pipeline.measure_tables import EventSources
 NANOSECONDS: Final = 1_000_000_000
 
 # Tables of a few rows for each run or second; each run has a file of its own.
-_SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine")
+_SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine", "travel")
 
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
-    "pattern string, load string, send string, transaction int, rate double, size bigint, batch bigint, "
-    "producers int, requesters int, client_cpu double, base string, parameters map<string, string>"
+    "pattern string, domain string, load string, send string, transaction int, rate double, size bigint, batch bigint, "
+    "producers int, consumers int, requesters int, client_cpu double, base string, parameters map<string, string>"
 )
 _TYPES: Final[dict[pa.DataType, types.DataType]] = {
     pa.int32(): types.IntegerType(),
@@ -44,6 +44,7 @@ class EventTables:
     phases: DataFrame
     clocks: DataFrame
     machine: DataFrame
+    travel: DataFrame
 
 
 def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
@@ -60,6 +61,7 @@ def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
         phases=_read(spark, sources, "phases"),
         clocks=clocks,
         machine=_read(spark, sources, "machine"),
+        travel=_read(spark, sources, "travel"),
     )
 
 

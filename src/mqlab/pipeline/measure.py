@@ -32,6 +32,7 @@ from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
 from mqlab.pipeline.tables.series import activity, paces, series
 from mqlab.pipeline.tables.summary import measures, run_measures
+from mqlab.pipeline.tables.travel import travel
 from mqlab.study import Exhibit
 
 # Called with the name of a step that begins, the number of steps done, and the number of all.
@@ -68,7 +69,7 @@ def measure(
     looks = int(meta.get("looks") or 1)
     by_run, by_slot, *_ = steps.collect_all(
         {
-            "run_measures": lambda: run_measures(_run_metrics(steps, counts), used),
+            "run_measures": lambda: run_measures(_run_metrics(steps, counts, events.travel), used),
             "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
             "depths": lambda: depths(steps.table("broker samples"), used),
             "latencies": lambda: latencies(counts.delivery_classes, used),
@@ -124,7 +125,7 @@ def _bottlenecks(steps: "_Steps", counts: EventCounts, meta: JsonObject) -> Data
     return bottlenecks(steps.table("resources"), steps.table("lab work"), counts.points, cores)
 
 
-def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
+def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> DataFrame:
     """(run, metric, value) of all runs, valid or not."""
     in_measure = _totals(counts)
     tables = [
@@ -133,6 +134,7 @@ def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
         durations(counts.delivery_classes, counts.round_trips, steps.table("confirmations")),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
+        travel(roles),
     ]
     return reduce(DataFrame.unionByName, tables)
 

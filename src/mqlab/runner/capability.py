@@ -7,6 +7,8 @@ from typing import Final
 from mqlab.drivers import DRIVERS, Driver
 from mqlab.study import Point
 from mqlab.study.features import required_features
+from mqlab.study.language.units import format_size
+from mqlab.study.language.value_types import LARGEST_BODY
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 
 # Why a system that cannot be hosted in an agent lacks these topologies.
@@ -46,10 +48,31 @@ def unsupported_features(system: System) -> dict[str, str]:
 def why_unsupported(system: System, point: Point) -> str:
     """Why the system cannot play the point; "" if it can."""
     try:
-        lacking = unsupported_features(system.with_settings(point.settings))
+        configured = system.with_settings(point.settings)
+        lacking = unsupported_features(configured)
+        has_batches = driver_class(configured).has_batches
     except (SystemSettingError, SystemFailedError) as error:
         return str(error)
+    if system.packed > 1 and (reason := _why_not_packed(system.packed, point, has_batches=has_batches)):
+        return f"no packed messages: {reason}"
     return "; ".join(f"no {feature}: {lacking[feature]}" for feature in required_features(point) if feature in lacking)
+
+
+def _why_not_packed(records: int, point: Point, *, has_batches: bool) -> str:
+    if point.pattern == "request-reply":
+        return "a requester waits for the reply to each request"
+    if point.selector and not has_batches:
+        return "a selector chooses whole messages, not the records of one"
+    if 0 < point.transaction < records:
+        return f"a transaction of {point.transaction} is smaller than a message of {records:,} records"
+    if point.messages is not None and point.messages < records * point.producers:
+        return f"the point has {point.messages:,} messages in all, and one packed message has {records:,} records"
+    if records * point.size > LARGEST_BODY:
+        return (
+            f"{records:,} records of {format_size(point.size)} are more than the largest body,"
+            f" {format_size(LARGEST_BODY)}"
+        )
+    return ""
 
 
 class Capabilities:

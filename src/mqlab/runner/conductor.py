@@ -326,8 +326,8 @@ def describe_system(system: System, points: Sequence[Point]) -> JsonObject:
             if stamp not in description["stamps"]:
                 stamps[f"{stamp} (in some points)"] = None
     return {
-        **description, "driver": system.driver, "stamps": [*stamps], "durability": asdict(system.durability()),
-        "ahead_seconds": _send_ahead_seconds(system),
+        **description, "driver": system.driver, "packed": system.packed, "stamps": [*stamps],
+        "durability": asdict(system.durability()), "ahead_seconds": _send_ahead_seconds(system),
     }  # fmt: skip
 
 

@@ -67,6 +67,11 @@ class RunRecords:
         complete = event_table(table.table, ({"run": self._run, **vars(row)} for row in rows))
         self._folder.write_events(table.table, self._name, complete)
 
+    def write_travel(self, rows: Sequence[JsonObject]) -> None:
+        """Write the travel of all roles, as the agents report it."""
+        table = event_table("travel", ({"run": self._run, **row} for row in rows))
+        self._folder.write_events("travel", self._name, table)
+
     def write_operations(self, traces: Sequence[pa.Table]) -> None:
         """Write the activity traces of the systems; a system without a trace gets no file."""
         if traces:
@@ -108,6 +113,7 @@ class RunExecution:
     noise: schema.MachineRow | None = None
     _phases: list[schema.PhaseRow] = field(default_factory=list)
     _samples: list[schema.SampleRow] = field(default_factory=list)
+    _travel: list[JsonObject] = field(default_factory=list)
     _timeline: Timeline | None = None
     _measure_end: int = 0
     _drain_end: int = 0
@@ -166,7 +172,7 @@ class RunExecution:
             Assignment(
                 run=self.number, agent=agent.number, point=self.point, driver=self.system.driver, address=address,
                 roles=roles, folder=str(self.folder.path) if self.record else None, remote=location.remote,
-                options=dict(location.first.options), tag=self._tag(location),
+                options=dict(location.first.options), tag=self._tag(location), packed=self.system.packed,
             )
             for (agent, roles), address in zip(assigned, location.addresses, strict=True)
         ]  # fmt: skip
@@ -196,6 +202,10 @@ class RunExecution:
         if sampler.failed is not None:
             raise BrokenRunError(str(sampler.failed))
         self._measure_end = timeline.stop if point.messages is None else self._end_of_work(finished)
+        self._travel = [
+            {"agent": agent.number, **row}
+            for agent, answer in zip(self.agents, finished, strict=True) for row in answer["travel"]
+        ]  # fmt: skip
         await queues.check_remaining(sent)
         counted = {
             name: sum(answer[name] for answer in finished)
@@ -259,6 +269,7 @@ class RunExecution:
             self._add_phase(schema.DRAIN, measure_end, max(measure_end, drain_end))
         records.write(schema.PhaseRow, self._phases)
         records.write(schema.SampleRow, self._samples)
+        records.write_travel(self._travel)
         records.write(schema.MachineRow, [self.noise] if self.noise else [])
         records.write(schema.RunRow, [schema.RunRow(
             study=self.study, scenario=self.point.scenario, point=self.point.name, system=self.system.label,

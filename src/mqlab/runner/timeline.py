@@ -49,6 +49,11 @@ class RoleCounters:
     counted_round_trips: int = 0
     # When the last message came; of a role that only sends, when the system had accepted the last one.
     t_last: int = 0
+    # Messages of the protocol over the whole run: fewer than `sent` and `received` count, if messages are packed.
+    sent_messages: int = 0
+    received_messages: int = 0
+    # How often a producer waited for confirmations.
+    waits: int = 0
 
 
 def share(total: int | None, number: int, of: int) -> int:

@@ -12,11 +12,6 @@ from mqlab.study.point import Phases, Point, Repeat
 # The largest grid of the published studies has about a thousand cells; ten times that is a mistake.
 MAX_POINTS: Final = 10_000
 
-# From these sizes on, the cost of a batch is small beside that of its messages; larger ones only add latency.
-_MAX_BATCH_BYTES: Final = 1024 * 1024
-_MAX_BATCH_MESSAGES: Final = 32768
-# With a fixed rate, a batch holds the messages that one producer sends within this time.
-_MAX_BATCH_SECONDS: Final = 0.001
 # Keys of a layer that remove the other keys of lower layers.
 _ALTERNATIVES: Final = (({"topics"}, {"queues"}), ({"requesters"}, {"clients", "threads"}))
 
@@ -53,18 +48,6 @@ def expand(scenario: str, parameters: Parameters, base: dict[str, str] | None = 
             raise ValueError(f"the point {point.name} occurs twice")
         points[point.name] = point
     return _with_bases(list(points.values()), base or {}, [short_name(name) for name in swept])
-
-
-def automatic_batch(point: Parameters) -> int:
-    """Return the batch size for `batch: auto`: as large as transaction, confirmation, size and rate allow."""
-    if transaction := int(point["session.transaction"]):
-        return transaction
-    if point["send"] == "confirmed" or point["pattern"] == "request-reply":
-        return 1
-    most = max(1, min(_MAX_BATCH_MESSAGES, _MAX_BATCH_BYTES // int(point["message.size"])))
-    if point["rate"] is None:
-        return most
-    return max(1, min(most, int(point["rate"] / point["producers"] * _MAX_BATCH_SECONDS)))
 
 
 def _check_settings(settings: Parameters) -> None:
@@ -121,7 +104,6 @@ def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Poin
         "destinations": values[f"{domain}s"],
         "requesters": requesters,
         "clients": clients,
-        "batch": automatic_batch(values) if values["batch"] == "auto" else values["batch"],
         "settings": {short_name(each): value for each, value in values.items() if each.startswith("settings.")},
         "phases": Phases(**seconds),
     }

@@ -69,7 +69,7 @@ class Point(_Frozen):
     messages: int | None = None  # total of all producers or requesters; None: the run is limited by time
     preload: int = 0  # messages that stay on each reply queue (or queue) during the run
     send: Literal["confirmed", "free"]
-    batch: int  # messages sent or received together
+    batch: int = 1  # messages that a producer sends before it waits for their confirmations
     rate: float | None  # messages/s of all producers; None: as fast as the system accepts them
     consume_rate: float | None = None  # messages/s of all consumers; None: as fast as they arrive
     connections: Literal["each", "shared"]

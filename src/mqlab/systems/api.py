@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 import pyarrow as pa
 
@@ -20,6 +20,10 @@ from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
 from mqlab.study.self_comparison import twin_of
 
+# The most records in one message. A message with all of them has at most the largest body of a study.
+MAX_PACKED: Final = 1_000_000
+# Settings that every system has: they say how the lab talks to it.
+LAB_SETTINGS: Final = ("driver", "packed")
 FileUse = Literal["read", "write"]
 Syncs = Literal["before confirming", "later", "never", "unknown"]
 
@@ -58,7 +62,8 @@ class System(ABC):
     name: ClassVar[str]
     # The product's name, for the list of systems.
     title: ClassVar[str]
-    # The names of its drivers. The first is the default; the setting `driver` selects another.
+    # The names of its drivers. The first is the default; the setting `driver` selects another. Every system also has
+    # the setting `packed`.
     drivers: ClassVar[tuple[str, ...]]
     # Features of `mqlab.study.FEATURES` that it lacks with every driver, each with the reason. The lab does not run
     # points that need them.
@@ -74,6 +79,12 @@ class System(ABC):
 
     def __init__(self, settings: dict[str, str]) -> None:
         """`settings` are those that the user or a study chose. Raises SystemSettingError."""
+        text = settings.get("packed")
+        if text is not None and not (text.isascii() and text.isdigit() and 2 <= int(text) <= MAX_PACKED):
+            raise SystemSettingError(
+                f"{self.name}: packed: {text[:80]!r} is not a number of records from 2 to {MAX_PACKED}; without packed,"
+                " messages travel message by message"
+            )
         self.settings = settings
         # The name in tables and reports. It stays the same when a point changes settings.
         self.label = self.key
@@ -81,6 +92,16 @@ class System(ABC):
     @property
     def driver(self) -> str:
         return self.settings.get("driver", self.drivers[0])
+
+    @property
+    def packed(self) -> int:
+        """Records that the lab packs into each message, by the setting `packed`; 1: it sends message by message."""
+        return int(self.settings.get("packed", 1))
+
+    @property
+    def lab_settings(self) -> dict[str, str]:
+        """The driver, and `packed` if it is set: for `describe`."""
+        return {"driver": self.driver, **{key: self.settings[key] for key in ("packed",) if key in self.settings}}
 
     @property
     def jars(self) -> str:

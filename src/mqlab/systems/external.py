@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Final
 
 from mqlab.json_values import JsonObject
-from mqlab.systems.api import Durability, Running, Syncs, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import LAB_SETTINGS, Durability, Running, Syncs, System, SystemFailedError, SystemSettingError
 from mqlab.systems.secrets import mask_settings, mask_text
 from mqlab.wire.address import Address, BadAddressError
 
 _FORM: Final = "external:driver=NAME,address=tcp:HOST:PORT"
 _ENVIRONMENT: Final = "env:"
-_LAB_SETTINGS: Final = ("label", "driver", "syncs", "line")
+_LAB_SETTINGS: Final = (*LAB_SETTINGS, "label", "syncs", "line")
 _BANDWIDTH: Final = re.compile(r"(\d+(?:\.\d+)?)([MG])bit")
 _BITS: Final = {"M": 1e6, "G": 1e9}
 _CONNECT_SECONDS: Final = 10.0

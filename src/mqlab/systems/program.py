@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import psutil
 
 from mqlab.json_values import JsonObject
-from mqlab.systems.api import Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import LAB_SETTINGS, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.install.download import Part, install, machine_packages, missing
 from mqlab.systems.supervise.supervised_process import SupervisedProcess
 
@@ -99,8 +99,8 @@ class Program(System):
     def __init__(self, settings: dict[str, str]) -> None:
         allowed = {**self.choices, "driver": self.drivers}
         for key, value in settings.items():
-            if key != "driver" and key not in self.defaults:
-                names = ", ".join(("driver", *self.defaults))
+            if key not in LAB_SETTINGS and key not in self.defaults:
+                names = ", ".join((*LAB_SETTINGS, *self.defaults))
                 raise SystemSettingError(f"{self.name} has no setting {key!r}; it has: {names}")
             if key in allowed and value not in allowed[key]:
                 raise SystemSettingError(f"{self.name}: {key}: {value!r} is none of {', '.join(allowed[key])}")
@@ -132,7 +132,7 @@ class Program(System):
         return True
 
     def describe(self) -> JsonObject:
-        settings = {key: self.chosen(key) for key in ("driver", *self.defaults)}
+        settings = {**self.lab_settings, **{key: self.chosen(key) for key in self.defaults}}
         return {"name": self.label, "version": self.version, "settings": settings, "stamps": self.stamps()}
 
     def missing(self) -> str:

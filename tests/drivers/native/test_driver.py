@@ -8,7 +8,8 @@ import uvloop
 
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
-from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions, Sender
+from mqlab.client import aio
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, Receiver, ReceiverOptions, Sender
 from mqlab.drivers.api import Matrix
 
 Connect = Callable[[], Awaitable[DriverConnection]]
@@ -18,6 +19,16 @@ Play = Callable[[DriverConnection], Awaitable[None]]
 def bodies(*firsts: int, size: int = 12) -> Matrix:
     """Message i is filled with its number."""
     return np.array([[first] * size for first in firsts], dtype=np.uint8)
+
+
+async def received(receiver: Receiver, rows: int) -> list[bytes]:
+    """The bodies of so many messages, none of them redelivered."""
+    found: list[bytes] = []
+    while len(found) < rows:
+        arrival = await receiver.receive()
+        assert not arrival.redelivered
+        found += arrival.bodies.tolist()
+    return found
 
 
 async def send_for_ever(sender: Sender, some: Matrix) -> None:
@@ -30,6 +41,15 @@ def near_a_broker(tmp_path: Path, play: Callable[[Connect], Awaitable[None]], **
         chosen = Settings.flat(data=tmp_path / "data", listen=("tcp:127.0.0.1:0",), **settings)
         async with asyncio.timeout(240), running(chosen) as (_, (address,)):
             await play(DRIVERS["native"](str(address)).connect)
+
+    uvloop.run(main())
+
+
+def with_a_broker(tmp_path: Path, play: Callable[[str], Awaitable[None]]) -> None:
+    async def main() -> None:
+        settings = Settings(data=tmp_path, listen=("tcp:127.0.0.1:0",))
+        async with asyncio.timeout(240), running(settings) as (_, (address,)):
+            await play(str(address))
 
     uvloop.run(main())
 
@@ -52,11 +72,66 @@ def test_what_is_sent_arrives(tmp_path: Path, rows: int, wait: bool) -> None:
         receiver = await connection.receiver("queue:q", ReceiverOptions(10))
         sender = await connection.sender("queue:q", persistent=wait, transacted=False)
         await sender.send(bodies(*range(rows)), wait=wait)
-        arrival = await receiver.receive()
-        assert arrival.bodies.tolist() == [bytes([n]) * 12 for n in range(rows)]
-        assert arrival.redelivered is False
+        assert await received(receiver, rows) == [bytes([n]) * 12 for n in range(rows)]
         await sender.close()
         await receiver.close()
+
+    against_a_broker(tmp_path, play)
+
+
+def test_message_by_message_each_message_has_an_id_and_a_timestamp(tmp_path: Path) -> None:
+    """A plain client sees messages of their own; the client library coalesced them into one frame, and that is seen."""
+
+    async def play(address: str) -> None:
+        connection = await DRIVERS["native"](address).connect()
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        await sender.send(bodies(1, 2, 3), wait=False)
+        assert sender.frames == 1
+        await sender.close()
+        plain = await aio.connect(address)
+        consumer = await (await plain.session()).consumer("queue:q")
+        messages = [await consumer.receive() for _ in range(3)]
+        assert len({message.id for message in messages} - {None}) == 3
+        assert all(message.timestamp for message in messages)
+        await plain.close()
+        await connection.close()
+
+    with_a_broker(tmp_path, play)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_confirmed_or_persistent_messages_have_a_frame_each(tmp_path: Path, wait: bool) -> None:
+    async def play(connection: DriverConnection) -> None:
+        receiver = await connection.receiver("queue:q", ReceiverOptions(10))
+        sender = await connection.sender("queue:q", persistent=True, transacted=False)
+        await sender.send(bodies(1, 2, 3), wait=wait)
+        assert sender.frames == 3
+        assert len(await received(receiver, 3)) == 3
+        await sender.close()
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_packed_message_is_one_frame_on_both_sides(tmp_path: Path) -> None:
+    async def play(connection: DriverConnection) -> None:
+        receiver = await connection.receiver("queue:q", ReceiverOptions(100, packed=True))
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        await sender.send_packed(bodies(*range(50)), wait=True)
+        arrival = await receiver.receive()
+        assert (len(arrival.bodies), sender.frames, receiver.frames) == (50, 1, 1)
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_transacted_receiver_gets_one_message_at_a_time(tmp_path: Path) -> None:
+    """So a transaction of ten ends after the tenth message, also if more came in one frame."""
+
+    async def play(connection: DriverConnection) -> None:
+        sender = await connection.sender("queue:q", persistent=False, transacted=False)
+        await sender.send(bodies(*range(12)), wait=False)
+        await sender.close()
+        receiver = await connection.receiver("queue:q", ReceiverOptions(100, "transacted"))
+        assert [len((await receiver.receive()).bodies) for _ in range(12)] == [1] * 12
 
     against_a_broker(tmp_path, play)
 
@@ -89,12 +164,11 @@ def test_a_transaction_is_visible_after_its_commit_and_acknowledged_by_another(t
             async with asyncio.timeout(0.05):
                 await receiver.receive()
         await sender.commit()
-        assert len((await receiver.receive()).bodies) == 2
+        assert len(await received(receiver, 2)) == 2
         await connection.close()
         # Not committed, so they come again, and say so.
         again = await other.receiver("queue:q", ReceiverOptions(10, "transacted"))
-        arrival = await again.receive()
-        assert (len(arrival.bodies), arrival.redelivered) == (2, True)
+        assert [(await again.receive()).redelivered for _ in range(2)] == [True, True]
         await again.commit()
         await other.close()
         # Committed, so they are gone.

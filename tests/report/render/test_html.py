@@ -99,11 +99,11 @@ def test_machine_versions_and_command(whole_page: ReadPage) -> None:
     assert ["command", "mqlab run jms-four-brokers --scale quick"] in whole_page.table("Run").rows
 
 
-def test_batch_connections_and_bound_stand_beside_the_rate(whole_page: ReadPage) -> None:
+def test_travel_connections_and_bound_stand_beside_the_rate(whole_page: ReadPage) -> None:
     table = whole_page.table("Every point, measured here, with the conditions of its rate")
     first = dict(zip(table.head, table.row("A"), strict=True))
     assert first["Received, messages/s"] == "≥ 21,345,678 ± 213,457"
-    assert (first["Batch"], first["Connections"], first["Send"]) == ("32,768", "each", "free")
+    assert (first["Messages travelled"], first["Connections"], first["Send"]) == ("n/a not recorded", "each", "free")
     assert (first["Bound by"], first["Runs"]) == ("client a lower bound", "3 of 3 valid")
     assert dict(zip(table.head, table.row("G"), strict=True))["Bound by"] == "disk"
 

@@ -54,6 +54,7 @@ class FakeSystem:
 
 class FakeDriver(Driver):
     system: FakeSystem
+    max_send_messages = 4
 
     async def connect(self, application: str = "") -> DriverConnection:
         self.system.applications.append(application)

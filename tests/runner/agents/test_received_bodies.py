@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.drivers import DriverRequester, ReceivedBatch, Reply, Responder
-from mqlab.drivers.common.filler import filler
-from mqlab.drivers.null_server.api import NullServer
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import Role
@@ -76,15 +74,6 @@ def test_exchanged_blocks_are_found() -> None:
     (body,) = made(1, 12 + 3 * 4096)
     exchanged = body[:12] + body[12 + 4096 : 12 + 8192] + body[12 : 12 + 4096] + body[12 + 8192 :]
     assert damaged_rows([exchanged], len(body)) == [0]
-
-
-def test_null_servers_send_the_same_filler() -> None:
-    class Server(NullServer):
-        def handle_data(self, data: memoryview) -> None: ...
-
-    bodies = Server(100, 4).bodies
-    assert (bodies[:, 12:] == filler(100)).all()
-    assert damaged_rows([row.tobytes() for row in bodies], 100) == []
 
 
 def test_the_damaged_messages_of_each_range_are_recorded(tmp_path: Path) -> None:

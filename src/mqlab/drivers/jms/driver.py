@@ -23,6 +23,7 @@ class JmsDriver(api.Driver):
     """Options: see docs/systems.md. JMS has no prefetch setting; each provider has its own."""
 
     reports_accepted = True
+    frame_each = False
 
     async def connect(self, application: str = "") -> api.DriverConnection:  # noqa: ARG002 # JMS has no name for a client to show
         options = complete(self.address, self.options)

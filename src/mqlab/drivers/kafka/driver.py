@@ -31,6 +31,7 @@ class KafkaDriver(api.Driver):
         "retrieval by correlation id": "a topic of Kafka is read in its order: every requester reads all replies",
         "depth": "a topic of Kafka keeps what was consumed",
     })  # fmt: skip
+    frame_each = False
 
     async def connect(self, application: str = "") -> api.DriverConnection:
         client = KafkaClient(self.address, self.options, application)

@@ -1,4 +1,7 @@
-"""The driver of the embedded broker's native protocol, on the batch API of its client library."""
+"""The driver of the embedded broker's native protocol, on its client library.
+
+Messages travel message by message through the plain API; packed ones through the batch API.
+"""
 
 import pyarrow as pa
 
@@ -13,7 +16,10 @@ _PRELOAD_BATCH = 1000
 
 
 class NativeDriver(api.Driver):
-    max_send_bytes = None
+    # The client library coalesces the messages of one call, and the times of a call hold for all of them.
+    max_send_messages = 64
+    has_batches = True
+    frame_each = False
 
     async def connect(self, application: str = "") -> api.DriverConnection:
         with translated():
@@ -37,17 +43,12 @@ class NativeConnection(api.DriverConnection):
             consumer = await session.consumer(
                 destination, prefetch=options.prefetch, selector=options.selector, durable=options.durable
             )
-            return NativeReceiver(session, consumer)
+            return NativeReceiver(session, consumer, packed=options.packed)
 
     async def requester(self, destination: str, reply_to: str, *, persistent: bool) -> api.DriverRequester:
         with translated():
             session = await self._connection.session()
-            # Without message ids and timestamps: messages of the lab carry no header that it does not need.
-            return NativeRequester(
-                await session.requester(
-                    destination, reply_to=reply_to, persistent=persistent, ids=False, timestamps=False
-                )
-            )
+            return NativeRequester(await session.requester(destination, reply_to=reply_to, persistent=persistent))
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         with translated():
@@ -73,5 +74,6 @@ class NativeConnection(api.DriverConnection):
             await producer.close()
 
     async def close(self) -> None:
+        # Senders flush when they are closed. One that the system holds back cannot, and must not delay the end.
         with translated():
-            await self._connection.close()
+            await self._connection.drop()

@@ -1,19 +1,23 @@
 """Links of the native driver: sender and receiver."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
+from mqlab.client.headers import Int
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
-from mqlab.wire.native.bodies import BINARY, MalformedPayloadError, Payload, encode_equal
-from mqlab.wire.native.columns import PROPERTY, encode_columns, encode_single
+from mqlab.wire.native.bodies import BINARY, Bodies, MalformedPayloadError, encode_equal
+from mqlab.wire.native.columns import PROPERTY, encode_columns
 
-# Type letters of properties in the encoding of a single message.
-_LETTERS = {np.dtype(np.int64): "q", np.dtype(np.int32): "i"}
+# Messages that one call of the driver returns at most: its time holds for all of them.
+_MAX_RECEIVED: Final = 64
+Column = np.ndarray[tuple[int], np.dtype[np.integer]]
 
 
 @contextmanager
@@ -44,41 +48,95 @@ class NativeSender(_NativeLink, Sender):
         super().__init__(session, producer)
         self._producer = producer
         self._persistent = persistent
+        self.frames: int = 0
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        """Messages have ids and timestamps, as those of any application."""
+        rows, size = bodies.shape
+        data = bodies.tobytes()
+        messages = (data[at : at + size] for at in range(0, rows * size, size))
+        try:
+            if self._persistent or wait or properties is not None:
+                await self._send_singles(messages, wait, properties)
+            else:
+                for body in messages:
+                    await self._producer.send(body)
+                # The library has coalesced them: they leave in one frame.
+                await self._producer.flush()
+                self.frames += 1
+                await asyncio.sleep(0)
+        except MessagingError as error:
+            raise DriverError(str(error)) from error
+
+    async def send_packed(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         if properties is None:
             payload = encode_equal(bodies.reshape(-1), len(bodies))
         else:
-            payload = _with_properties(bodies, properties)
+            columns = {PROPERTY + name: pa.array(values) for name, values in properties.items()}
+            payload = encode_columns(column_of(bodies), columns)
+        self.frames += 1
         try:
             await self._producer.send_batch(payload, persistent=self._persistent, confirm=wait)
         except MessagingError as error:
             raise DriverError(str(error)) from error
 
+    async def _send_singles(self, messages: Iterable[bytes], wait: bool, properties: Properties | None) -> None:
+        """One frame each. The plain `send` always confirms a persistent message, and no other."""
+        sends = []
+        for row, body in enumerate(messages):
+            values = {name: _typed(values, row) for name, values in (properties or {}).items()}
+            payload = self._producer.encoder.message(body, {}, values)
+            self.frames += 1
+            send = self._producer.send_batch(payload, persistent=self._persistent, confirm=wait)
+            if wait:
+                sends.append(send)
+            else:
+                await send
+        if len(sends) == 1:
+            await sends[0]
+        elif sends:
+            await asyncio.gather(*sends)
+
 
 class NativeReceiver(_NativeLink, Receiver):
-    def __init__(self, session: aio.Session, consumer: aio.Consumer) -> None:
+    def __init__(self, session: aio.Session, consumer: aio.Consumer, *, packed: bool = False) -> None:
         super().__init__(session, consumer)
         self._consumer = consumer
         self._acknowledges = session.acknowledge_mode == "client"
+        self._packed = packed
+        # A transaction ends after its last message.
+        self._max_messages = 1 if session.transacted else _MAX_RECEIVED
+        self._source: aio.Delivery | None = None
+        self.frames: int = 0
 
     async def receive(self) -> ReceivedBatch:
         try:
             if self._acknowledges:
                 self._session.acknowledge()
-            delivery = await self._consumer.receive_batch()
-            return ReceivedBatch(delivery.bodies(), delivery.redelivered)
+            if self._packed:
+                delivery = await self._consumer.receive_batch()
+                self.frames += 1
+                return ReceivedBatch(delivery.bodies(), delivery.redelivered)
+            return await self._receive_singles()
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
 
+    async def _receive_singles(self) -> ReceivedBatch:
+        """The next message, and those that came in the same frame and are ready: no call waits for them."""
+        message = await self._consumer.receive()
+        if message.source is not self._source:
+            self._source = message.source
+            self.frames += 1
+        bodies = [message.body]
+        while self._consumer.buffered and len(bodies) < self._max_messages:
+            bodies.append((await self._consumer.receive()).body)
+        return ReceivedBatch(Bodies.of(bodies), message.redelivered)
 
-def _with_properties(bodies: Matrix, properties: Properties) -> Payload:
-    if len(bodies) > 1:
-        columns = {PROPERTY + name: pa.array(values) for name, values in properties.items()}
-        return encode_columns(column_of(bodies), columns)
-    names = tuple(PROPERTY + name for name in properties)
-    letters = "".join(_LETTERS[values.dtype] for values in properties.values())
-    return encode_single(bodies.tobytes(), names, letters, [values.item(0) for values in properties.values()])
+
+def _typed(values: Column, row: int) -> int:
+    """A whole number of the client library's type for the column."""
+    value: int = values.item(row)
+    return value if values.dtype == np.int64 else Int(value)
 
 
 def column_of(bodies: Matrix) -> pa.Array:

@@ -12,6 +12,7 @@ from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render.formatting import DISTURBED, FLAG, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.language.reference import Reference
+from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED, way_of_travel
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,38 @@ class RunResults:
 
     @cached_property
     def systems(self) -> tuple[MeasuredSystem, ...]:
-        return tuple(_system(entry) for entry in self.meta.get("systems", []))
+        """The systems. If one has packed messages, each of them says how its messages travelled."""
+        systems = [_system(entry) for entry in self.meta.get("systems", [])]
+        if not self.packed:
+            return tuple(systems)
+        return tuple(replace(system, stamps=(*system.stamps, self.way(system.name))) for system in systems)
+
+    def way(self, system: str) -> str:
+        """How the messages of a system travelled: packed or not, in all its points."""
+        return PACKED if system in self.packed else MESSAGE_BY_MESSAGE
+
+    @cached_property
+    def packed(self) -> frozenset[str]:
+        """The systems whose messages were packed, as recorded."""
+        return frozenset(m.system for m in self.measures if m.metric == "message.records" and m.value > 1)
+
+    @property
+    def published_stamps(self) -> tuple[str, ...]:
+        """The programs of the studies sent message by message, which stands beside their figures if ours are packed."""
+        return (MESSAGE_BY_MESSAGE,) if self.packed else ()
+
+    def travel(self, system: str, point: Point) -> str:
+        """How the messages travelled, as recorded; "" if it was not recorded."""
+        return self.travel_at(system, point.scenario, point.name)
+
+    def travel_at(self, system: str, scenario: str, point: str) -> str:
+        """The same, by the names of a measure."""
+        found = (self._measures_by_point.get(((system, scenario, point), f"message.{n}")) for n in ("records", "waits"))
+        records, waits = found
+        if records is None or waits is None:
+            return ""
+        way = way_of_travel(records.value, waits.value)
+        return f"{way}, {records.value:,.0f} records a message" if way == PACKED else way
 
     @property
     def scale(self) -> str:

@@ -1,6 +1,6 @@
 """Table cells of measures: every figure with its interval, lower-bound mark, flag and the stamps of its system."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mqlab.pipeline.schema import is_lower_bound
@@ -19,7 +19,7 @@ NOT_PRINTED: Final = "not published"
 
 def system_cell(results: RunResults, name: str, origin: str) -> Cell:
     """A system's name with its origin, and the stamps it must carry wherever it appears."""
-    stamps = results.stamps_of(name) if origin == MEASURED else ()
+    stamps = results.stamps_of(name) if origin == MEASURED else results.published_stamps
     return Cell(name, origin, "measured" if origin == MEASURED else "published", stamps)
 
 
@@ -92,9 +92,24 @@ def needs_unit(metric: str) -> bool:
 
 
 def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
-    """The explanation of each flag that one of these points has."""
-    flags = "".join(results.flags(system.name, point) for point in points for system in results.systems)
-    return tuple(note for flag, note in _FLAG_NOTES.items() if flag in flags)
+    """How the messages of these points travelled, and the explanation of each flag that one of them has."""
+    shown = list(points)
+    flags = "".join(results.flags(system.name, point) for point in shown for system in results.systems)
+    return (*travel_notes(results, shown), *(note for flag, note in _FLAG_NOTES.items() if flag in flags))
+
+
+def travel_notes(results: RunResults, points: Iterable[Point]) -> Iterator[str]:
+    """How the messages of these points travelled, where that was recorded."""
+    ways: dict[str, dict[str, None]] = {}
+    for point in points:
+        for system in results.systems:
+            if way := results.travel(system.name, point):
+                place = f"{system.name} in {point.scenario}" if len(results.systems) > 1 else point.scenario
+                ways.setdefault(way, {})[place] = None
+    if len(ways) == 1:
+        yield f"Messages travelled {next(iter(ways))}."
+    elif ways:
+        yield "Messages travelled " + "; ".join(f"{way}: {formatting.listed([*ways[way]])}" for way in ways) + "."
 
 
 def bound_mark(metric: str, bound_by: str | None) -> str:

@@ -14,6 +14,7 @@ from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, number
 from mqlab.study import METRICS, Exhibit, PublishedValue
 from mqlab.study.exhibit import MetricView
+from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED
 
 ORIGINS: Final = (PUBLISHED, MEASURED)
 # The text in place of an impact, for the point that the others are compared with.
@@ -179,6 +180,8 @@ def _flags(group: ColumnGroup, systems: tuple[str, str], row: RowPoints) -> str:
 def _comparison(group: ColumnGroup, systems: tuple[str, str], row: RowPoints) -> ComparisonRow | Cell:
     """The comparison of two systems in this row, or the cell with the reason why there is none."""
     results, figure = group.results, group.figure
+    if len({system in results.packed for system in systems}) > 1:
+        return cells.absent(f"{PACKED} is not compared with {MESSAGE_BY_MESSAGE}")
     if figure.over:
         comparison = results.peak_comparison(*systems, row.measured, figure.metric, figure.over)
     else:

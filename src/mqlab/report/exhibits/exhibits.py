@@ -112,7 +112,7 @@ def _bars_of(results: RunResults, exhibit: Exhibit, point: Point) -> Figure:
 
 
 def bar_note(results: RunResults, point: Point, metric: str) -> str:
-    """The note on measured bars: batches, connections, runs and the bottleneck of each system."""
+    """The note on measured bars: connections; the way of travel, the runs and the bottleneck of each system."""
     notes = []
     for system in results.systems:
         measure = results.measure(system.name, point, metric)
@@ -120,10 +120,10 @@ def bar_note(results: RunResults, point: Point, metric: str) -> str:
             notes.append(f"{system.name}: {formatting.NOT_AVAILABLE}, {results.absence(system.name, point)}")
             continue
         limit = ", so a lower bound" if measure.lower_bound else ""
+        way = results.travel(system.name, point)
         runs = f"{formatting.count(measure.runs, 'valid run')} of {measure.attempted}"
-        notes.append(f"{system.name}: {runs}, {_bottleneck(measure.bound_by)}{limit}")
-    setup = f"batches of {point.batch:,}, {connections(point)}"
-    return f"Measured here with {setup}. {'; '.join(notes)}."
+        notes.append(f"{system.name}: {way + ', ' if way else ''}{runs}, {_bottleneck(measure.bound_by)}{limit}")
+    return f"Measured here with {connections(point)}. {'; '.join(notes)}."
 
 
 def _bottleneck(bound_by: str | None) -> str:
@@ -180,7 +180,7 @@ def settings(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]
 
 def bar(results: RunResults, subject: Subject, point: Point, metric: str) -> bar_charts.Bar:
     system, origin = subject
-    name = stamped(system, results.stamps_of(system) if origin == MEASURED else (), "\n")
+    name = stamped(system, results.stamps_of(system) if origin == MEASURED else results.published_stamps, "\n")
     if origin == MEASURED and system in results.study.systems_published:
         # The published system was run again: two bars with the same name would overlap.
         name += f"\n({MEASURED})"

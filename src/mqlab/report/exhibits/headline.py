@@ -35,10 +35,11 @@ def _shown(exhibit: Exhibit) -> list[str]:
 def rate_tiles(results: RunResults) -> Iterator[Tile]:
     """The highest value of each system; of more than two systems, the two highest."""
     for system, measure in highest(results)[:_SYSTEMS]:
+        way = results.travel_at(system.name, measure.scenario, measure.point)
         yield Tile(
             f"Highest {formatting.metric(measure.metric)}, {MEASURED}",
             figure(measure),
-            f"{stamped(system.name, system.stamps)}, {place(measure)}",
+            f"{stamped(system.name, system.stamps)}, {place(measure)}{', ' + way if way else ''}",
         )
 
 

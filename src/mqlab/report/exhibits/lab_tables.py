@@ -33,7 +33,7 @@ def points_table(results: RunResults) -> Table:
     known = {measure.metric for measure in results.measures}
     shown = [metric for metric in metrics_of("points") if metric in known] or ["rate.received"]
     heads = [METRICS[m].head if needs_unit(m) else f"{METRICS[m].head}, {METRICS[m].unit}" for m in shown]
-    head = ("Scenario", "System", *heads, "Bound by", "Batch", "Connections", "Send", "Load", "Runs")
+    head = ("Scenario", "System", *heads, "Bound by", "Messages travelled", "Connections", "Send", "Load", "Runs")
     rows = []
     for point, system, name in _places(results):
         rows.append(
@@ -42,7 +42,7 @@ def points_table(results: RunResults) -> Table:
                 name,
                 *(measured(results, system.name, point, metric, unit=needs_unit(metric)) for metric in shown),
                 _bound(results, system, point),
-                number(f"{point.batch:,}"),
+                _travelled(results, system, point),
                 Cell(str(point.clients) if point.clients else point.connections),
                 Cell(_sending(system, point)),
                 Cell("max" if point.rate is None else format_rate(point.rate)),
@@ -50,9 +50,11 @@ def points_table(results: RunResults) -> Table:
             )
         )
     notes = (
-        "Batch: messages that move together, at most. Connections: each (a connection for each role) or shared (one "
-        "for the roles of an agent), or their number. Send: confirmed (a producer waits for each confirmation) or "
-        "free; with a time, at most this far ahead of the system. Load: max (as fast as the system "
+        "Messages travelled: message by message (one call of the plain API for each, on both sides), packed (several "
+        "records in one message that the application built) or confirmed one by one (message by message, and the "
+        "producer waits for each confirmation), as it was recorded. Connections: each (a connection for each role) or "
+        "shared (one for the roles of an agent), or their number. Send: confirmed (a producer waits for "
+        "confirmations) or free; with a time, at most this far ahead of the system. Load: max (as fast as the system "
         "takes it) or a fixed rate.",
         "Bound by: what was at its limit while the rate was measured: the broker; the client (the system's client "
         "library, which is part of the system); the disk; the network, where the speed of the line is known; machine "
@@ -62,6 +64,11 @@ def points_table(results: RunResults) -> Table:
     )
     title = f"Every point, {MEASURED}, with the conditions of its rate"
     return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG)
+
+
+def _travelled(results: RunResults, system: MeasuredSystem, point: Point) -> Cell:
+    way = results.travel(system.name, point)
+    return Cell(way) if way else absent("not recorded")
 
 
 def _sending(system: MeasuredSystem, point: Point) -> str:

@@ -130,7 +130,7 @@ def _panel(title: str, origin: str, made: Sequence[Line]) -> Panel:
 
 def _name(results: RunResults, pair: SystemPair, origin: str) -> str:
     if origin == PUBLISHED or pair.measured is None:
-        return pair.published or ""
+        return stamped(pair.published or "", results.published_stamps)
     return stamped(pair.measured, results.stamps_of(pair.measured))
 
 

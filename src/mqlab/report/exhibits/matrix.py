@@ -72,7 +72,8 @@ def _ratios(results: RunResults, metric: str) -> tuple[Block, ...]:
     """Measured values as multiples of published ones: beside verdicts, the only figures that a report computes."""
     head = [Cell("Compared with"), *(Cell(point.label) for point in results.points)]
     tables: list[Block] = []
-    for system in results.systems:
+    # The studies sent message by message.
+    for system in (system for system in results.systems if system.name not in results.packed):
         title = f"{stamped(system.name, system.stamps)}, measured here, as a multiple of the published figure"
         cells = [head] + [
             [

@@ -39,9 +39,14 @@ def as_json(folder: RunFolder) -> JsonObject:
             {"name": s.name, "version": s.version, "settings": s.settings, "stamps": list(s.stamps)}
             for s in results.systems
         ],
-        "measures": [{key: getattr(measure, key) for key in MEASURE} for measure in results.measures],
+        "measures": [
+            {**{key: getattr(m, key) for key in MEASURE}, "travel": results.travel_at(m.system, m.scenario, m.point)}
+            for m in results.measures
+        ],
         "impacts": [asdict(impact) for impact in results.impacts],
-        "comparisons": [asdict(comparison) for comparison in results.comparisons],
+        "comparisons": [
+            {**asdict(c), "travel": [results.way(name) for name in (c.first, c.second)]} for c in results.comparisons
+        ],
         "peaks": [asdict(peak) for peak in results.peaks],
         "audits": [asdict(audit) for audit in results.audits],
         "noise": [asdict(run) for run in results.noise],

@@ -16,7 +16,7 @@ from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
 from mqlab.report.exhibits.answer import answer
-from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
+from mqlab.report.exhibits.cells import needs_unit, printed, travel_notes, why_unknown
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED
@@ -57,6 +57,8 @@ def print_summary(folder: RunFolder, console: Console) -> None:
             console.print(say(f"! {warning}", "yellow"))
         console.print(_matrix(results, say))
         _more(console, say, len(results.points) - _ROWS, "point")
+        for note in travel_notes(results, results.points):
+            console.print(say(note))
         console.print(say(f"{audit.label}: {audit.figure}; {audit.note}", STYLES[audit.tone]))
         rejected_runs = [run_audit for run_audit in results.audits if run_audit.status != CLEAN]
         for rejected in rejected_runs[:_REJECTED]:
@@ -84,7 +86,7 @@ def _matrix(results: RunResults, say: Say) -> Table:
     table = Table(title=say(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(say("scenario"))
     for name, origin in subjects(results):
-        stamps = results.stamps_of(name) if origin == MEASURED else ()
+        stamps = results.stamps_of(name) if origin == MEASURED else results.published_stamps
         head = "\n".join((name, origin, *(f"[{stamp}]" for stamp in stamps)))
         table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right")
     for point in results.points[:_ROWS]:

@@ -14,6 +14,10 @@ RoleKind = Literal["producer", "consumer", "requester", "responder"]
 ACTIVE = ("producer", "requester")
 
 _MAX_PREFETCH = 500_000
+# The prefetch of a consumer that shares its messages with no other: some bytes, within these numbers of messages.
+_MIN_PREFETCH, _MAX_OWN_PREFETCH, _PREFETCH_BYTES = 1024, 65_536, 16 << 20
+_SHARED_PREFETCH = 64
+_MIN_PACKED_PREFETCH = 16
 # A consumer with a rate limit prefetches what it consumes in this time.
 _LIMITED_PREFETCH_SECONDS = 0.05
 
@@ -63,6 +67,8 @@ class Assignment:
     options: Mapping[str, str] = field(default_factory=dict)
     # A tag for names of destinations, of the system and of the extension of the run.
     tag: str = ""
+    # Records in each message; 1: the messages travel message by message.
+    packed: int = 1
 
     def destination(self, role: Role) -> str:
         broker = f"@{self.remote}" if self.remote and role.role in ACTIVE else ""
@@ -85,7 +91,27 @@ class Assignment:
         point = self.point
         durable = f"run-{self.tag}{self.run}-consumer-{role.number}" if point.durable else ""
         acknowledge = "transacted" if point.transaction else point.acknowledge
-        return ReceiverOptions(prefetch(point), acknowledge, point.selector, durable)
+        return ReceiverOptions(self.prefetch, acknowledge, point.selector, durable, self.packed > 1)
+
+    @property
+    def prefetch(self) -> int:
+        """In messages; if the protocol has batches, in records of whole packed messages."""
+        if self.packed == 1 or self.point.prefetch is not None:
+            return prefetch(self.point)
+        messages = max(_MIN_PACKED_PREFETCH, prefetch(self.point) // self.packed)
+        if not DRIVERS[self.driver].has_batches:
+            return messages
+        return max(1, min(messages, _MAX_PREFETCH // self.packed)) * self.packed
+
+    @property
+    def max_send(self) -> int:
+        """The most messages that a producer passes to one call of its driver."""
+        point, driver = self.point, DRIVERS[self.driver]
+        if self.packed > 1:
+            return self.packed
+        if point.send == "confirmed" and not point.transaction:
+            return point.batch
+        return max(1, min(driver.max_send_messages, driver.max_send_bytes // point.size))
 
     @property
     def is_bounded(self) -> bool:
@@ -116,12 +142,11 @@ def prefetch(point: Point) -> int:
         return -(-point.requesters // point.responders)
     if point.consume_rate is not None:
         return max(1, min(_MAX_PREFETCH, round(point.consume_rate / point.consumers * _LIMITED_PREFETCH_SECONDS)))
-    # Enough batches to keep a consumer busy during a round trip, few enough to bound memory; whole batches, so that the
-    # system need not split them. Other consumers of a queue cannot get a message that one has prefetched.
-    exclusive = point.domain == "topic" or point.consumers <= point.destinations
-    min_messages = 1024 if exclusive else 64
-    batches = max(1, min(max(16, min_messages // point.batch), _MAX_PREFETCH // point.batch))
-    return batches * point.batch
+    # Enough to keep a consumer busy during a round trip, few enough to bound memory. Other consumers of a queue cannot
+    # get a message that one has prefetched.
+    if point.domain == "topic" or point.consumers <= point.destinations:
+        return max(_MIN_PREFETCH, min(_MAX_OWN_PREFETCH, _PREFETCH_BYTES // point.size))
+    return _SHARED_PREFETCH
 
 
 def roles_of(point: Point) -> list[Role]:

@@ -15,6 +15,7 @@ from mqlab.drivers.api import Matrix
 from mqlab.drivers.common.filler import ID_SIZE, filler
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
+from mqlab.wire.native.payload import equal_offsets
 
 _ID: Final = struct.Struct("<IQ")
 _TWO_IDS: Final = struct.Struct("<IQIQ")
@@ -28,7 +29,7 @@ _Words = npt.NDArray[np.uint32]
 
 
 class ForeignMessageError(MqlabError):
-    """The body is too short for a message of the lab."""
+    """The body is too short for a message of the lab, or not a whole number of records."""
 
 
 class BodyMaker:
@@ -144,6 +145,14 @@ def message_ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
         (int(producers[a]), int(seqs[a]), b - a, int(offsets[b]) - int(offsets[a]))
         for a, b in pairwise((0, *breaks, rows))
     ]
+
+
+def unpack(bodies: Bodies, size: int) -> Bodies:
+    """The records of packed messages. Raises ForeignMessageError."""
+    if bool((np.diff(bodies.offsets) % size).any()):
+        raise ForeignMessageError(f"a packed message that is not made of records of {size} bytes")
+    data = bodies.data[bodies.offsets[0] : bodies.offsets[-1]]
+    return Bodies(data, equal_offsets(len(data) // size, size))
 
 
 def _message_ranges_of_few(bodies: Bodies) -> list[tuple[int, int, int, int]]:

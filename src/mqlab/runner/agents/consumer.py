@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from mqlab.drivers import Receiver
 from mqlab.events.recorder import NO_TIME, Recorder
 from mqlab.runner.agents.assignment import Role
+from mqlab.runner.agents.bodies import unpack
 from mqlab.runner.agents.pacing import RateLimiter
 from mqlab.runner.agents.receipts import ReceiptLog
 from mqlab.runner.timeline import RoleCounters, Timeline, now, sleep_until
@@ -12,37 +13,45 @@ from mqlab.study import Point
 
 
 class ConsumerRole:
-    """`open_receiver` opens its receiver: before the start or, if the messages are there already, at the start."""
+    """`open_receiver` opens its receiver: before the start or, if the messages are there already, at the start.
+
+    `packed`: each message has several records.
+    """
 
     def __init__(
-        self, role: Role, point: Point, open_receiver: Callable[[], Awaitable[Receiver]], recorder: Recorder
-    ) -> None:
+        self, role: Role, point: Point, open_receiver: Callable[[], Awaitable[Receiver]], recorder: Recorder, *,
+        packed: bool = False,
+    ) -> None:  # fmt: skip
         self.role = role
         self.counters = RoleCounters()
         # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
         self._point = point
         self._open_receiver = open_receiver
-        self._receiver: Receiver | None = None
+        self.link: Receiver | None = None
+        self._packed = packed
         self._log = ReceiptLog(role, point.size, recorder, transacted=point.transaction > 0)
         self._uncommitted_messages = 0
 
     async def open(self) -> None:
-        self._receiver = await self._open_receiver()
+        self.link = await self._open_receiver()
 
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
         transaction, rate = self._point.transaction, self._point.consume_rate
         limiter = None if rate is None else RateLimiter(rate / self._point.consumers, timeline.stop)
         try:
-            if self._receiver is None:
+            if self.link is None:
                 await sleep_until(timeline.start)
                 await self.open()
-            receiver = self._receiver
+            receiver = self.link
             assert receiver is not None
             while True:
                 arrival = await receiver.receive()
                 self.counters.t_last = received = now()
+                self.counters.received_messages += len(arrival.bodies)
+                if self._packed:
+                    arrival = arrival._replace(bodies=unpack(arrival.bodies, self._point.size))
                 count = len(arrival.bodies)
                 self._log.record(arrival, received)
                 if timeline.counts(received):
@@ -59,7 +68,7 @@ class ConsumerRole:
 
     async def close(self) -> None:
         """Called after `play` was cancelled: commits the open transaction, unless the consumer has failed."""
-        receiver = self._receiver
+        receiver = self.link
         if self.failed is None and receiver is not None:
             if self._uncommitted_messages:
                 await self._commit(receiver)

@@ -153,6 +153,7 @@ class Agent:
             "counted_received": sum(role.counted_received for role in roles),
             "counted_round_trips": sum(role.counted_round_trips for role in roles),
             "last_sent": max((role.t_last for role in roles if not role.received), default=0),
+            "travel": [] if self._session is None else [vars(row) for row in self._session.travel()],
             "last_received": max((role.t_last for role in roles if role.received), default=0),
             **self._failure(),
         }

@@ -17,18 +17,25 @@ from mqlab.study import Point
 class ProducerRole:
     """Sends from the start to the end of the measure phase, or until its share of a fixed workload is sent.
 
-    `bounded`: it waits for no confirmations, has no schedule, and its send-ahead is bounded.
+    `bounded`: it waits for no confirmations, has no schedule, and its send-ahead is bounded. `max_send`: how many
+    messages it passes to one call of its driver (0: `batch` of the point). `packed`: as the records of one message.
     """
 
-    def __init__(self, role: Role, point: Point, sender: Sender, recorder: Recorder, *, bounded: bool = False) -> None:
+    def __init__(
+        self, role: Role, point: Point, sender: Sender, recorder: Recorder, *, max_send: int = 0,
+        packed: bool = False, bounded: bool = False,
+    ) -> None:  # fmt: skip
         self.role = role
         self.counters = RoleCounters()
         self._point = point
-        self._sender = sender
+        self.link = sender
+        self._send = sender.send_packed if packed else sender.send
         self._record = recorder.sends.append
         self._unconfirmed = recorder.sends.pending()
         self._bounded = bounded
-        self._maker = BodyMaker(role.number, point.size, point.batch)
+        self._max_send = max_send or point.batch
+        self._packed = packed
+        self._maker = BodyMaker(role.number, point.size, self._max_send)
         self._share = share(point.messages, role.number, point.producers)
 
     async def play(self, timeline: Timeline) -> None:
@@ -37,15 +44,16 @@ class ProducerRole:
         rate = self._point.rate
         schedule = None
         if rate is not None:
-            whole = self._point.transaction > 0
+            whole = self._packed or self._point.transaction > 0
             schedule = SendSchedule(rate / self._point.producers, count, timeline.start, whole=whole)
         await sleep_until(timeline.start)
-        send_ahead = SendAhead(count, self._point.producers) if self._bounded else None
+        # The send-ahead counts messages.
+        send_ahead = SendAhead(1 if self._packed else count, self._point.producers) if self._bounded else None
         while self.counters.sent < self._share:
             planned = now()
             if schedule is not None:
                 planned, count = await schedule.next()
-            elif send_ahead is not None:
+            elif send_ahead is not None and not self._packed:
                 count = send_ahead.next_count
             # A producer that is late sends after the end what was planned before it; the drain phase leaves time for
             # that.
@@ -56,23 +64,23 @@ class ProducerRole:
                 self.counters.counted_sent += count
             self.counters.sent += count
             if send_ahead is not None:
-                await send_ahead.after(count, self._sender)
-        await self._sender.close()
+                await send_ahead.after(1 if self._packed else count, self.link)
+        await self.link.close()
         self.counters.t_last = now()
         self._unconfirmed.release(outcome=CONFIRMED_CODE)
 
     def _send_method(self) -> tuple[Callable[[int, int], Awaitable[int]], int]:
-        """The method that sends, and the number of messages for one call: a batch, or a whole transaction."""
+        """The method that sends, and the number of messages for one call: at most, or a whole transaction."""
         point = self._point
         if point.transaction:
             return self._send_transaction, point.transaction
-        return (self._send_confirmed if point.send == "confirmed" else self._send_unconfirmed), point.batch
+        return (self._send_confirmed if point.send == "confirmed" else self._send_unconfirmed), self._max_send
 
     async def _send_unconfirmed(self, planned: int, count: int) -> int:
         bodies, properties = self._make(self.counters.sent, count)
         sent = now()
         try:
-            await self._sender.send(bodies, wait=False, properties=properties)
+            await self._send(bodies, wait=False, properties=properties)
         finally:
             # Also after an error: some of the messages may arrive.
             self._unconfirmed.append(
@@ -86,7 +94,7 @@ class ProducerRole:
         bodies, properties = self._make(self.counters.sent, count)
         sent = now()
         try:
-            await self._sender.send(bodies, wait=True, properties=properties)
+            await self._send(bodies, wait=True, properties=properties)
         except BaseException:
             self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
@@ -94,13 +102,13 @@ class ProducerRole:
         return sent
 
     async def _send_transaction(self, planned: int, count: int) -> int:
-        """One transaction: sends of one batch each, and a commit."""
-        batch, sent = self._point.batch, now()
+        """One transaction: all its sends, and a commit."""
+        at_once, sent = self._max_send, now()
         try:
-            for begin in range(0, count, batch):
-                bodies, properties = self._make(self.counters.sent + begin, min(batch, count - begin))
-                await self._sender.send(bodies, wait=False, properties=properties)
-            await self._sender.commit()
+            for begin in range(0, count, at_once):
+                bodies, properties = self._make(self.counters.sent + begin, min(at_once, count - begin))
+                await self._send(bodies, wait=False, properties=properties)
+            await self.link.commit()
         except BaseException:
             self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
@@ -110,12 +118,14 @@ class ProducerRole:
     def _make(self, first_seq: int, count: int) -> tuple[Matrix, Properties | None]:
         """The bodies, and the properties for selectors: without a selector, messages have no properties."""
         bodies = self._maker.make(first_seq, count)
+        self.counters.sent_messages += 1 if self._packed else count
         if not self._point.selector:
             return bodies, None
         numbers = np.arange(first_seq, first_seq + count, dtype=np.int64)
         return bodies, {"seq": numbers, "producer": np.full(count, self.role.number, dtype=np.int32)}
 
     def _record_send(self, count: int, planned: int, sent: int, confirmed: int, outcome: int) -> None:
+        self.counters.waits += 1
         self._record(
             producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent, count=count,
             bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=confirmed, outcome=outcome,

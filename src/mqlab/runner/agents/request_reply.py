@@ -5,7 +5,7 @@ to each request; requests that arrive together get their replies together. A rep
 the requester compares it with the id of the request that it sent.
 """
 
-from mqlab.drivers import DriverRequester, Responder
+from mqlab.drivers import DriverRequester, Receiver, Responder, Sender
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyCheck, BodyMaker, is_reply_to, message_id
@@ -21,6 +21,8 @@ class RequesterRole:
     def __init__(self, role: Role, point: Point, requester: DriverRequester, recorder: Recorder) -> None:
         self.role = role
         self.counters = RoleCounters()
+        # Its link has no frames of its own to count.
+        self.link: Sender | Receiver | None = None
         self._point = point
         self._requester = requester
         self._recorder = recorder
@@ -61,8 +63,9 @@ class RequesterRole:
                 damaged=self._check.is_damaged_reply(reply), t_received=received, redelivered=redelivered,
                 mismatched=not is_reply_to(body, reply),
             )  # fmt: skip
-            counters.sent = seq + 1
+            counters.sent = counters.sent_messages = seq + 1
             counters.received += 1
+            counters.received_messages += 1
             if timeline.counts(sent):
                 counters.counted_sent += 1
             if timeline.counts(received):
@@ -79,6 +82,7 @@ class ResponderRole:
         self.counters = RoleCounters()
         # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
+        self.link: Sender | Receiver | None = None
         self._point = point
         self._responder = responder
         self._log = ReceiptLog(role, point.size, recorder)
@@ -95,6 +99,7 @@ class ResponderRole:
                 received, requests = now(), len(arrival.bodies)
                 ranges = self._log.record(arrival, received)
                 counters.received += requests
+                counters.received_messages += requests
                 if timeline.counts(received):
                     counters.counted_received += requests
                 if timeline.counts(await self._reply(ranges, requests)):
@@ -114,6 +119,7 @@ class ResponderRole:
         requests = [(requester, first + n) for requester, first, messages, _ in ranges for n in range(messages)]
         bodies = [self._maker.make_reply(seq, *request) for seq, request in enumerate(requests, first_seq)]
         self.counters.sent += count
+        self.counters.sent_messages += count
         record = self._record_send if persistent else self._unconfirmed.append
         sent, confirmed, outcome = now(), NO_TIME, UNKNOWN_CODE
         try:

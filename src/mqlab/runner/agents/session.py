@@ -7,12 +7,12 @@ from typing import Final
 
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError
 from mqlab.events.recorder import Recorder
+from mqlab.events.schema import TravelRow
 from mqlab.runner.agents.assignment import ACTIVE, Assignment, Role
 from mqlab.runner.agents.consumer import ConsumerRole
 from mqlab.runner.agents.producer import ProducerRole
 from mqlab.runner.agents.request_reply import RequesterRole, ResponderRole
 from mqlab.runner.timeline import RoleCounters, Timeline
-from mqlab.study import Point
 
 # How many roles are opened concurrently.
 _CONCURRENT: Final = 50
@@ -58,6 +58,27 @@ class AgentSession:
     def counters(self) -> list[RoleCounters]:
         return [role.counters for role in (*self.active, *self.passive)]
 
+    def travel(self) -> list[TravelRow]:
+        """What each role sent and received, in records, messages and frames."""
+        return [self._travel(role) for role in (*self.active, *self.passive)]
+
+    def _travel(self, role: ActiveRole | PassiveRole) -> TravelRow:
+        counters, driver = role.counters, DRIVERS[self.assignment.driver]
+        sent, received = counters.sent_messages, counters.received_messages
+        link_frames = None if role.link is None else role.link.frames
+        if self.assignment.packed > 1 and driver.has_batches and link_frames is not None:
+            # The records of a packed batch come as rows: each frame is one message.
+            received = min(received, link_frames)
+
+        def frames(messages: int) -> int | None:
+            return messages if not messages or (driver.frame_each and link_frames is None) else link_frames
+
+        return TravelRow(
+            role=role.role.role, number=role.role.number, waits=counters.waits,
+            sent_records=counters.sent, sent_messages=sent, sent_frames=frames(sent),
+            received_records=counters.received, received_messages=received, received_frames=frames(received),
+        )  # fmt: skip
+
     def first_failure(self) -> Exception | None:
         return next((role.failed for role in self.passive if role.failed is not None), None)
 
@@ -85,8 +106,10 @@ class AgentSession:
         connection, name = self._connections[assignment.connection(role)], assignment.destination(role)
         if role.role == "producer":
             sender = await connection.sender(name, persistent=point.persistent, transacted=point.transaction > 0)
-            limited, bounded = self._limit_batch(point), self.assignment.is_bounded
-            self.active.append(ProducerRole(role, limited, sender, self._recorder, bounded=bounded))
+            self.active.append(ProducerRole(
+                role, point, sender, self._recorder, max_send=assignment.max_send, packed=assignment.packed > 1,
+                bounded=assignment.is_bounded,
+            ))  # fmt: skip
         elif role.role == "requester":
             requester = await connection.requester(
                 name, assignment.reply_destination(role), persistent=point.persistent
@@ -99,16 +122,11 @@ class AgentSession:
         else:
             await self._open_consumer(role, connection, name)
 
-    def _limit_batch(self, point: Point) -> Point:
-        """The point with a batch that the driver sends efficiently, if producers do not wait for confirmations."""
-        max_bytes = DRIVERS[self.assignment.driver].max_send_bytes
-        if max_bytes is None or point.send != "free":
-            return point
-        return point.model_copy(update={"batch": min(point.batch, max(1, max_bytes // point.size))})
-
     async def _open_consumer(self, role: Role, connection: DriverConnection, name: str) -> None:
         how = self.assignment.receiving(role)
-        consumer = ConsumerRole(role, self.assignment.point, lambda: connection.receiver(name, how), self._recorder)
+        consumer = ConsumerRole(
+            role, self.assignment.point, lambda: connection.receiver(name, how), self._recorder, packed=how.packed
+        )
         if self.assignment.point.load != "receive":
             await consumer.open()
         elif how.durable:

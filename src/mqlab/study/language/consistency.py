@@ -50,8 +50,6 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         yield "load: receive reads messages sent before, which a topic keeps for durable subscriptions only"
     if point.load == "receive" and point.messages is None:
         yield "load: receive needs a number of messages to send before; write messages: 10000"
-    if point.transaction and point.transaction % point.batch:
-        yield f"a transaction of {point.transaction} is not a whole number of batches of {point.batch}"
     if point.batch * point.size > LARGEST_BODY:
         yield (
             f"{point.batch} messages of {format_size(point.size)} are too large for a batch;"

@@ -24,7 +24,7 @@ LAB_DEFAULTS: Final[Parameters] = {
     "messages": None,
     "preload": 0,
     "send": "free",
-    "batch": "auto",
+    "batch": 1,
     "rate": None,
     "consume_rate": None,
     "connections": "each",

@@ -6,7 +6,7 @@ yaml_file.py passes scalars as text. `Sweep[...]` accepts one value or a list of
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -211,9 +211,8 @@ def _number_or(keyword: str) -> Callable[[str], int]:
 
 
 Transaction = Annotated[int, _from_text(_keyword_or("none", 0, _number_or("none")), "a whole number or none")]
-Batch = Annotated[
-    int | Literal["auto"], _from_text(_keyword_or("auto", "auto", _number_or("auto")), "a whole number or auto")
-]
+# `auto` is the former default.
+Batch = Annotated[int, _from_text(_keyword_or("auto", 1, _number_or("auto")), "a whole number")]
 Rate = Annotated[float | None, _from_text(_keyword_or("max", None, parse_rate), "a rate like 5k/s, or max")]
 Prefetch = Annotated[int | None, _from_text(_keyword_or("auto", None, _number_or("auto")), "a whole number or auto")]
 Selector = Annotated[str, _from_text(_keyword_or("none", "", _selector), "a condition, or none")]

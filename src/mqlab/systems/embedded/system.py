@@ -19,7 +19,7 @@ from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
-from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import LAB_SETTINGS, Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
 from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceQueueReader
 from mqlab.systems.supervise import die_with_parent
@@ -150,10 +150,12 @@ class Embedded(System):
         super().__init__(settings)
         if self.driver not in self.drivers:
             raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
-        self._settings = EmbeddedSettings.parse({key: value for key, value in settings.items() if key != "driver"})
+        self._settings = EmbeddedSettings.parse(
+            {key: value for key, value in settings.items() if key not in LAB_SETTINGS}
+        )
 
     def describe(self) -> JsonObject:
-        settings = {"driver": self.driver, **self._settings.describe()}
+        settings = {**self.lab_settings, **self._settings.describe()}
         return {
             "name": self.label, "version": f"mqlab {__version__}", "settings": settings,
             "stamps": _stamps(self._settings.settings()),

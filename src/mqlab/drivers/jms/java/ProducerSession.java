@@ -25,12 +25,10 @@ class ProducerSession {
         this.persistent = persistent;
     }
 
-    /** A producer without message ids and timestamps, which the lab does not read. */
+    /** A producer with message ids and timestamps, as JMS has them by default. */
     MessageProducer producer(Destination destination) throws JMSException {
         MessageProducer producer = session.createProducer(destination);
         producer.setDeliveryMode(persistent ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
-        producer.setDisableMessageID(true);
-        producer.setDisableMessageTimestamp(true);
         try {
             sendTimeout = producer.getClass().getMethod("setSendTimeout", int.class);
         } catch (NoSuchMethodException none) {

@@ -1,0 +1,101 @@
+"""How messages travelled stands beside every figure, and packed never beside message by message without both words."""
+
+import re
+
+from rich.console import Console
+
+from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.cells import flag_notes, system_cell
+from mqlab.report.exhibits.headline import rate_tiles
+from mqlab.report.exhibits.lab_tables import points_table
+from mqlab.report.exhibits.matrix import matrix
+from mqlab.report.exhibits.table import table
+from mqlab.report.render.content import PUBLISHED, Table
+from mqlab.report.render.json_document import as_json
+from mqlab.report.render.terminal import print_summary
+from mqlab.study.exhibit import Exhibit, MetricView
+
+from .conftest import Write
+from .synthetic_runs import SyntheticRuns
+
+PACKED = "embedded:packed=4096"
+
+
+def travel(made: SyntheticRuns, scenario: str, records: float, waits: float, system: str = "embedded") -> None:
+    made.measure(scenario, "message.records", records, system=system)
+    made.measure(scenario, "message.waits", waits, system=system)
+
+
+def both(made: SyntheticRuns) -> None:
+    """The same study message by message, and packed."""
+    made.meta["systems"].append({"name": PACKED, "version": "0.1.0", "settings": {}, "stamps": []})
+    for row in [*made.rows["measures"]]:
+        if row["metric"] == "rate.received":
+            made.measure(row["scenario"], "rate.received", 10 * row["value"], 1.0, system=PACKED)
+            travel(made, row["scenario"], 4096, 0, PACKED)
+            travel(made, row["scenario"], 1, 0)
+
+
+def test_each_point_says_how_its_messages_travelled(made: SyntheticRuns, write: Write) -> None:
+    travel(made, "A", 1, 0)
+    travel(made, "G", 1, 1)
+    results = RunResults.of(write(made))
+    table = points_table(results)
+    ways = {row.cells[0].text: row.cells[table.head.index("Messages travelled")].text for row in table.rows}
+    assert (ways["A"], ways["G"], ways["B"]) == ("message by message", "confirmed one by one", "n/a")
+    note = "Messages travelled message by message: A; confirmed one by one: G."
+    assert note in flag_notes(results, results.points)
+    assert note in table.notes
+    assert results.stamps_of("embedded") == ()
+
+
+def test_every_line_with_a_packed_system_has_the_word_and_so_has_the_other(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    folder = write(made)
+    results = RunResults.of(folder)
+    assert results.stamps_of("embedded") == ("message by message",)
+    assert results.stamps_of(PACKED) == ("packed",)
+    assert results.names() == ["embedded [message by message]", f"{PACKED} [packed]"]
+    tiles = [tile.note for tile in rate_tiles(results)]
+    assert [("message by message" in note, "packed, 4,096 records a message" in note) for note in tiles] == [
+        (True, False), (False, True),
+    ]  # fmt: skip
+
+
+def test_packed_is_not_compared_with_message_by_message(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    made.comparison("A", "", "embedded", PACKED, "rate.received", 0.1)
+    results = RunResults.of(write(made))
+    exhibit = Exhibit("table", "Ratios", of=("A",), by=("scenario",), views=(MetricView("ratio", "rate.received"),))
+    (shown,) = table(results, exhibit, "")
+    assert isinstance(shown, Table)
+    notes = [cell.note for row in shown.rows for cell in row.cells]
+    assert "packed is not compared with message by message" in notes
+    blocks = matrix(results, Exhibit("matrix", "All", value="rate.received"), "")
+    titles = [block.title for block in blocks if isinstance(block, Table)]
+    assert not [title for title in titles if "multiple of the published" in title and PACKED in title]
+    assert [title for title in titles if "multiple of the published" in title and title.startswith("embedded [")]
+    assert as_json(results.folder)["comparisons"][0]["travel"] == ["message by message", "packed"]
+
+
+def test_published_figures_have_the_word_beside_packed_ones(made: SyntheticRuns, write: Write) -> None:
+    assert system_cell(RunResults.of(write(made)), "HornetQ 2.1.1", PUBLISHED).stamps == ()
+    both(made)
+    assert system_cell(RunResults.of(write(made)), "HornetQ 2.1.1", PUBLISHED).stamps == ("message by message",)
+
+
+def test_json_has_the_way_of_each_measure(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    document = as_json(write(made))
+    ways = {(measure["system"], measure["scenario"]): measure["travel"] for measure in document["measures"]}
+    assert ways["embedded", "A"] == "message by message"
+    assert ways[PACKED, "A"] == "packed, 4,096 records a message"
+
+
+def test_the_terminal_has_both_words_in_the_heads_of_its_columns(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    console = Console(record=True, width=200, file=None)
+    with console.capture():
+        print_summary(write(made), console)
+    text = console.export_text()
+    assert re.search(r"\[message by message\] .*\[packed\]", text)
