@@ -26,8 +26,8 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "attacks", "before_after", "bindings", "ceiling", "cpu_time", "group_commit", "intervals", "load_tools", "noise",
-        "peers", "preload", "recording", "recovery", "selectors", "trace",
+        "attacks", "before_after", "bindings", "ceiling", "cpu_time", "group_commit", "intervals", "load_tools",
+        "noise", "peers", "preload", "recording", "recovery", "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 
