@@ -25,10 +25,11 @@ def test_matrix_audit_and_verdicts(whole_run: RunFolder) -> None:
     assert row.split() == ["G", "9,067", "107", "301", "268", "9,512", "±", "95.1"]
     assert "≥ 98,123,456 ± 981 k" in text
     assert "Delivery audit: 24 of 24 runs clean; 0 lost" in text
-    claim = next(line for line in text.splitlines() if line.startswith("Transactions of ten raise the rate"))
-    assert "holds 3, refuted 1" in claim
-    assert "embedded" in claim
-    assert claim.rstrip().endswith("measured 1.87 times (1.86 to 1.89), needed more than 1")
+    lines = text.splitlines()
+    claim = lines.index("Transactions of ten raise the rate of persistent messages.")
+    assert lines[claim + 1] == "  published: holds 3, refuted 1"
+    words = "measured 1.87 times (1.86 to 1.89), needed more than 1"
+    assert lines[claim + 2] == f"  embedded, measured here: holds; {words}"
     assert "6 hold; 1 refuted, 2 inconclusive, 17 not testable here" in text
 
 

@@ -1,7 +1,7 @@
 """The first sentence of a report: which system is first and by how much, or what the only system reached."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.claims.evaluation import format_interval
@@ -35,7 +35,7 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     return f"No system is surely first: the {in_words(metric)} of {_name(results, first)} is {found}."
 
 
-def _ranked(results: RunResults, metric: str) -> list[tuple[str, Measures]]:
+def _ranked(results: RunResults, metric: str) -> Sequence[tuple[str, Measures]]:
     """The best system first, with its measures."""
     by_system: dict[str, dict[tuple[str, str], MeasureRow]] = {}
     for row in results.measures:
@@ -53,7 +53,7 @@ def _ratio(measures: Measures, others: Measures) -> Interval:
     """The geometric mean of the ratios; its interval is open where one run, noise or the agents leave it open."""
     count, both = len(measures), (*measures, *others)
     logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in zip(measures, others, strict=True)) / count
-    errors = {
+    errors: dict[Hashable, Uncertainty] = {
         (row.system, row.scenario, row.point): Uncertainty(
             row.ci95 / t975(row.runs - 1) / row.value / count, row.runs - 1
         )

@@ -69,7 +69,8 @@ def print_summary(folder: RunFolder, console: Console) -> None:
         if found := false_differences(results):
             console.print(say(str(found)))
         if judged:
-            console.print(_verdicts(results, judged, say))
+            for line in _verdicts(results, judged, say):
+                console.print(line)
             console.print(say(f"{verdict.label}: {verdict.figure}; {verdict.note}"))
 
 
@@ -114,22 +115,18 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
     return say(f"{bound}{formatting.number(measure.value / factor)}{half}{unit}{results.flags(system, point)}", "bold")
 
 
-def _verdicts(results: RunResults, judged: Sequence[verdicts.Verdict], say: Say) -> Table:
+def _verdicts(results: RunResults, judged: Sequence[verdicts.Verdict], say: Say) -> Iterator[Text]:
     """The claims that the measured values can decide, with each verdict in words; the report has the others."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head, ratio in (("claim", 2), (PUBLISHED, None), ("system", None), (MEASURED, None), ("in words", 3)):
-        table.add_column(say(head), ratio=ratio)
     for claim in results.study.claims:
         given = [verdict for verdict in judged if verdict.claim == claim.id]
         measured = [v for v in given if v.basis == "measured"]
         if all(verdict.verdict == verdicts.NOT_TESTABLE for verdict in measured):
             continue
-        published = _counted([v for v in given if v.basis == "published"])
+        yield say(claim.says, "bold")
+        yield say(f"  {PUBLISHED}: {_counted([v for v in given if v.basis == 'published'])}")
         for verdict in measured:
-            word = say(verdict.verdict, STYLES.get(verdict.verdict, ""))
-            claim_cells = (claim.says, published) if verdict is measured[0] else ("", "")
-            table.add_row(*map(say, claim_cells), say(verdict.subject), word, say(verdict.explanation))
-    return table
+            words = f"  {verdict.subject}, {MEASURED}: {verdict.verdict}; {verdict.explanation}"
+            yield say(words, STYLES.get(verdict.verdict, ""))
 
 
 def _counted(judged: Sequence[verdicts.Verdict]) -> str:
