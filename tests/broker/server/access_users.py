@@ -24,6 +24,8 @@ from .raw_client import Raw
 
 # Each has the right of the same name on everything below `shop`; nobody has none, all has every right on everything.
 USERS = ("nobody", *RIGHTS, "all")
+# Has the right to read everything, and no other.
+READER = "reader"
 PASSWORD = "the same for all"
 # A refusal for want of a right, in whatever words.
 DENIED = re.compile("has no right to|a temporary queue of another connection")
@@ -31,10 +33,10 @@ DENIED = re.compile("has no right to|a temporary queue of another connection")
 
 def write_users(path: Path) -> None:
     users = Users.empty()
-    for name in (*USERS, "ann"):
+    for name in (*USERS, READER, "ann"):
         rights = Rights()
         for right in RIGHTS:
-            if name in ("all", "ann"):
+            if name in ("all", "ann") or (name == READER and right == "read"):
                 rights = rights.granted(right, "all")
             elif name == right:
                 patterns = ("queue:shop.#", "topic:shop.#", "queue:transmit.#", "queue:mqlab.trace")

@@ -59,6 +59,16 @@ def local(**chosen: object) -> Settings:
     return Settings.flat(listen=("tcp:127.0.0.1:0",), **chosen)
 
 
+async def unwritten_at_rest(transport: asyncio.Transport) -> int:
+    """Bytes that wait in the broker for a client that does not read, when no more are added."""
+    unwritten, turns = 0, 0
+    while not unwritten or turns < 100:
+        await asyncio.sleep(0)
+        size = transport.get_write_buffer_size()
+        unwritten, turns = size, turns + 1 if size == unwritten else 0
+    return unwritten
+
+
 def traced(folder: Path, on: bool = True) -> dict[str, object]:
     """Settings with which everything is observed that can be; or none."""
     if not on:

@@ -17,7 +17,7 @@ from mqlab.broker.server.startup import running
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
-from .access_users import DENIED, USERS, World, ask, logged_in, open_link, until, world
+from .access_users import DENIED, READER, USERS, World, ask, logged_in, open_link, until, world
 from .raw_client import Raw, in_loop, local
 
 NOBODY = frozenset[str]()
@@ -304,6 +304,19 @@ async def test_the_owner_does_what_others_may_not(tmp_path: Path, monkeypatch: p
         assert here.broker.core.destinations.find(name) is None
         assert (await ask(here.ann, "unsubscribe", name="books")).get("error") is None
         assert here.broker.core.destinations.find(here.subscription) is None
+
+
+@in_loop
+async def test_who_may_read_everything_sees_no_temporary_queue_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with world(tmp_path, monkeypatch) as here:
+        raw = await logged_in(here.address, READER)
+        assert "error" not in await ask(raw, "show", name=ORDERS)
+        assert DENIED.search(str((await ask(raw, "show", name=here.temporary)).get("error")))
+        listed = {one["name"] for one in (await ask(raw, "list"))["destinations"]}
+        assert ORDERS in listed
+        assert here.temporary not in listed
 
 
 @in_loop

@@ -10,7 +10,7 @@ import pytest
 from mqlab.broker.store.files.layer import Files
 from mqlab.broker.store.manifest import NAME
 from mqlab.broker.store.recovery.check import check_store
-from mqlab.broker.store.recovery.decoding import decode_file_header
+from mqlab.broker.store.recovery.decoding import decode_file_header, read_record_header
 from mqlab.broker.store.recovery.recovery import DamagedJournalError, recover
 from mqlab.broker.store.segments import segment_numbers, segment_path
 
@@ -25,6 +25,13 @@ Harm = Callable[[Path, Path], object]
 def _truncated(path: Path, _: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: decode_file_header(data).size])
+
+
+def _truncated_after_a_record(path: Path, _: Path) -> None:
+    """What is left is whole, and has all that the manifest knows to be confirmed."""
+    data = path.read_bytes()
+    begin = decode_file_header(data).size
+    path.write_bytes(data[: read_record_header(data, begin).end])
 
 
 def _noise(path: Path, _: Path) -> None:
@@ -42,6 +49,7 @@ HARMS: dict[str, Harm] = {
     "deleted": lambda path, _: path.unlink(),
     "emptied": lambda path, _: path.write_bytes(b""),
     "truncated to its header": _truncated,
+    "truncated after a record": _truncated_after_a_record,
     "zeroed": lambda path, _: path.write_bytes(bytes(path.stat().st_size)),
     "noise": _noise,
     "of another store": lambda path, other: path.write_bytes((other / path.name).read_bytes()),
@@ -57,11 +65,11 @@ class Reserved(RecordedFiles):
     trim = Files.trim
 
 
-def store(folder: Path, *, clean: bool) -> Machine:
+def store(folder: Path, *, clean: bool, size: int = 90) -> Machine:
     """Three files or more, with confirmed messages in each."""
     folder.mkdir()
     machine = Machine(folder, Reserved(), settings=small_settings(folder, log_length=1 << 30))
-    sender = Sender(machine, 90)
+    sender = Sender(machine, size)
     for _ in range(14):
         assert sender.send()
         machine.finish()
@@ -77,7 +85,7 @@ def store(folder: Path, *, clean: bool) -> Machine:
 @pytest.mark.parametrize("harm", HARMS)
 def test_everything_confirmed_is_there_or_recovery_refuses(tmp_path: Path, harm: str, clean: bool) -> None:
     machine = store(tmp_path / "whole", clean=clean)
-    store(tmp_path / "other", clean=clean)
+    store(tmp_path / "other", clean=clean, size=91)
     for number in (1, 2, 3):
         folder = tmp_path / str(number)
         shutil.copytree(tmp_path / "whole", folder)

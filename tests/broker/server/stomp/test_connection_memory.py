@@ -1,16 +1,25 @@
 """The memory that a STOMP connection takes inside the broker, however long it lasts."""
 
 import asyncio
+import socket
+from typing import cast
 
 import pytest
 
-from broker.server.raw_client import in_loop, local
+from broker.server.raw_client import in_loop, local, unwritten_at_rest
 from mqlab.broker import limits
 from mqlab.broker.core.broker import Core
+from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.startup import running
+from mqlab.broker.server.stomp.connection import StompTransport
 from mqlab.wire.address import Address
 
 from .stomp_clients import frame
+
+# What a socket may have to write: the mark at which it says so, and the receipts of a turn.
+UNWRITTEN_MOST = 4 * 1024 * 1024
+# Of the client: without it the system takes as many receipts as it has memory for.
+RECEIVE_BUFFER = 256 * 1024
 
 
 class Peer:
@@ -41,6 +50,29 @@ class Peer:
 
 def producers(core: Core) -> int:
     return sum(len(session.producers) for session in core.sessions)
+
+
+@in_loop
+async def test_receipts_that_the_client_does_not_read_are_not_made() -> None:
+    """Nor is what it goes on to send read."""
+    receipts = [f"{number:04000d}" for number in range(5000)]
+    async with running(local()) as (broker, (address,)):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(frame("CONNECT", **{"accept-version": "1.2"}))
+        await reader.readuntil(b"\0")
+        (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
+        assert isinstance(inner._frame_transport, StompTransport)
+        assert inner._frame_transport._socket is not None
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+        client = cast(asyncio.Transport, writer.transport)
+        client.pause_reading()
+        for receipt in receipts:
+            writer.write(frame("BEGIN", transaction="t", receipt=receipt) + frame("ABORT", transaction="t"))
+        assert await unwritten_at_rest(inner._frame_transport._socket) < UNWRITTEN_MOST
+        client.resume_reading()
+        for receipt in receipts:
+            assert await reader.readuntil(b"\0") == b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt.encode()
+        writer.close()
 
 
 @in_loop
