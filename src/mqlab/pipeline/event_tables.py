@@ -19,7 +19,8 @@ _SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine")
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
     "pattern string, domain string, load string, size bigint, batch bigint, producers int, consumers int, "
-    "client_cpu double, base string, parameters map<string, string>"
+    "requesters int, messages bigint, consume_rate double, client_cpu double, base string, "
+    "parameters map<string, string>"
 )
 _TYPES: Final[dict[pa.DataType, types.DataType]] = {
     pa.int32(): types.IntegerType(),
@@ -130,6 +131,8 @@ def points(runs: DataFrame) -> DataFrame:
         fn.coalesce("declared.pattern", fn.lit("one-way")).alias("pattern"),
         "declared.domain",
         fn.coalesce("declared.load", fn.lit("both")).alias("load"),
+        fn.coalesce("declared.requesters", fn.lit(0)).alias("requesters"),
         *(f"declared.{name}" for name in ("size", "batch", "producers", "consumers", "client_cpu")),
+        *("declared.messages", "declared.consume_rate"),
         *("declared.base", "declared.parameters"),
     )

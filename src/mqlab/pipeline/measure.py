@@ -28,13 +28,14 @@ from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, calibrations, resources, usage
 from mqlab.pipeline.tables.series import activity, paces, series
+from mqlab.pipeline.tables.steadiness import unsteady
 from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.study import Exhibit
 
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 22
+_STEPS: Final = 23
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
 _DeclareTable = Callable[[], DataFrame]
 # Two threads for each core: planning a table uses one core.
@@ -54,11 +55,12 @@ def measure(
     events = read_events(spark, sources)
     counts = _count_events(steps, events)
     audited = steps.collect("audits", lambda: audits(events.runs, events.roles, events.clocks, counts))
-    of_runs = steps.collect("noise", lambda: noise(audited, events.machine))
+    values = steps.collect("run metrics", lambda: _run_metrics(steps, counts))
+    of_runs = steps.collect("noise", lambda: noise(audited, events.machine, unsteady(counts, audited, values)))
     used = used_runs(of_runs)
     by_run, by_slot, *_ = steps.collect_all(
         {
-            "run_measures": lambda: run_measures(_run_metrics(steps, counts), used),
+            "run_measures": lambda: run_measures(values, used),
             "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
             "depths": lambda: depths(steps.table("broker samples"), used),
             "latencies": lambda: latencies(counts.delivery_classes, used),

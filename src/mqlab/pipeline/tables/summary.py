@@ -7,7 +7,7 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import half_width, mean
 from mqlab.pipeline.schema import MeasureRow, PointColumns, RunMeasureRow, columns
-from mqlab.pipeline.tables.noise import used_runs
+from mqlab.pipeline.tables.noise import is_flagged, used_runs
 from mqlab.study.metric import METRICS
 
 _POINT: Final = columns(PointColumns)
@@ -49,7 +49,6 @@ def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
     def count(condition: Column) -> Column:
         return fn.count(fn.when(condition, 1)).cast("int")
 
-    is_disturbed = fn.col("disturbed") != ""
     return (
         runs.select("run", "study")
         .join(fn.broadcast(noise), "run")
@@ -57,8 +56,8 @@ def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
         .agg(
             fn.count(fn.lit(1)).cast("int").alias("attempted"),
             count(~fn.col("valid")).alias("void"),
-            count(fn.col("valid") & is_disturbed).alias("disturbed"),
-            (count(fn.col("used") & is_disturbed) == 0).alias("quiet"),
+            count(fn.col("valid") & is_flagged()).alias("flagged"),
+            (count(fn.col("used") & is_flagged()) == 0).alias("quiet"),
         )
     )
 

@@ -104,6 +104,6 @@ def bound_mark(metric: str, bound_by: str | None) -> str:
 _FLAG_NOTES: Final = {
     formatting.FLAG: f"{formatting.FLAG} In these runs an agent used more of its core than the study allows its "
     "clients: the figure may say more of the clients than of the system.",
-    formatting.DISTURBED: f"{formatting.DISTURBED} Other work on the machine disturbed all runs of this point: the "
-    "system may do better than the figure says. It decides no verdict.",
+    formatting.FLAGGED: f"{formatting.FLAGGED} All runs of this point are flagged: other work on the machine disturbed "
+    "them, or they were not steady (Noise and steadiness has the reason of each). The figure decides no verdict.",
 }

@@ -99,7 +99,7 @@ def warnings(results: RunResults) -> Iterator[str]:
     for system in results.systems:
         if system.stamps:
             yield f"{system.name} was run with: {formatting.listed(list(system.stamps))}."
-    yield from _noise_warnings(results)
+    yield from _flag_warnings(results)
     flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
     if busy := sum(formatting.FLAG in one for one in flags):
         yield (
@@ -110,18 +110,19 @@ def warnings(results: RunResults) -> Iterator[str]:
         yield from _scale_warnings(results)
 
 
-def _noise_warnings(results: RunResults) -> Iterator[str]:
-    unused = sum(run.valid and not run.used for run in results.noise)
+def _flag_warnings(results: RunResults) -> Iterator[str]:
+    unused = [run for run in results.noise if run.valid and not run.used]
     if unused:
+        disturbed, unsteady = (sum(bool(getattr(run, why)) for run in unused) for why in ("disturbed", "unsteady"))
         yield (
-            f"Other work on the machine disturbed {formatting.count(unused, 'run')} of {len(results.noise):,}, which "
-            f"{'counts' if unused == 1 else 'count'} for no figure: see Noise."
+            f"{formatting.count(len(unused), 'run')} of {len(results.noise):,} had no part in any figure: other work "
+            f"on the machine disturbed {disturbed:,}, and {unsteady:,} had no steady rate."
         )
     flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
-    if disturbed := sum(formatting.DISTURBED in one for one in flags):
+    if flagged := sum(formatting.FLAGGED in one for one in flags):
         yield (
-            f"Other work on the machine disturbed every run of {formatting.count(disturbed, 'point')}: the figures are "
-            f"marked {formatting.DISTURBED} and decide no verdict."
+            f"All runs of {formatting.count(flagged, 'point')} were disturbed by other work on the machine or not "
+            f"steady: the figures are marked {formatting.FLAGGED} and decide no verdict."
         )
 
 
