@@ -81,6 +81,7 @@ class SyntheticRuns:
         point: str = "",
         client_cpu: bool | None = None,
         quiet: bool = True,
+        observations: int | None = None,
     ) -> None:
         self.values[scenario, point, system, metric] = value
         self.rows["measures"].append(
@@ -100,6 +101,7 @@ class SyntheticRuns:
                 "flagged": 0 if quiet else runs,
                 "quiet": quiet,
                 "client_cpu": client_cpu,
+                "observations": observations,
             }
         )
 

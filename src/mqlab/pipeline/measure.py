@@ -21,7 +21,7 @@ from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.impacts import impacts
-from mqlab.pipeline.tables.latency import confirmations, durations, latencies, round_trips
+from mqlab.pipeline.tables.latency import confirmations, durations, latencies, observations, round_trips
 from mqlab.pipeline.tables.noise import noise, used_runs
 from mqlab.pipeline.tables.operations import operation_counts, operations
 from mqlab.pipeline.tables.peaks import peaks
@@ -60,7 +60,7 @@ def measure(
     used = used_runs(of_runs)
     by_run, by_slot, *_ = steps.collect_all(
         {
-            "run_measures": lambda: run_measures(values, used),
+            "run_measures": lambda: run_measures(values, _observations(steps, counts), used),
             "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
             "depths": lambda: depths(steps.table("broker samples"), used),
             "latencies": lambda: latencies(counts.delivery_classes, used),
@@ -122,6 +122,10 @@ def _run_metrics(steps: "_Steps", counts: EventCounts) -> DataFrame:
         onset(steps.table("broker samples")),
     ]
     return reduce(DataFrame.unionByName, tables)
+
+
+def _observations(steps: "_Steps", counts: EventCounts) -> DataFrame:
+    return observations(counts.activity, counts.round_trips, steps.table("confirmations"))
 
 
 def _segments(events: EventTables, activity: pa.Table) -> DataFrame:

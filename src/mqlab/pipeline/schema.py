@@ -10,7 +10,7 @@ from typing import Annotated, Final, get_args, get_type_hints
 
 import pyarrow as pa
 
-from mqlab.study.metric import is_throughput
+from mqlab.study.metric import fewest_observations, is_throughput
 
 # The `status` of an audit.
 CLEAN: Final = "clean"
@@ -97,6 +97,7 @@ class RunMeasureRow(RunColumns):
     metric: str
     value: float
     unit: str
+    observations: int | None  # independent ones, of a duration
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,12 @@ class MeasureRow:
     flagged: Int32 | None  # clean runs that are disturbed or not steady
     quiet: bool | None  # whether no used run is flagged: only then does the measure decide a verdict
     client_cpu: bool | None  # whether an agent used more CPU than the point allows
+    observations: int | None  # independent ones in all used runs, of a duration
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether it is a percentile with too few independent observations beyond it. It is not shown."""
+        return self.observations is not None and self.observations < fewest_observations(self.metric)
 
     @property
     def lower_bound(self) -> bool:

@@ -18,9 +18,9 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
     """Count messages and bytes by `slot` since the start of the load, and by whether the measure phase has them.
 
     A send counts at the time of the send, with any outcome; of receipts every copy counts. `largest_batch` is the
-    highest number of messages in one row of events.
+    highest number of messages in one row of events; `sends` and `receipts` are the numbers of these rows.
     """
-    zero = fn.lit(0).cast("long")
+    zero, one = fn.lit(0).cast("long"), fn.lit(1).cast("long")
     sent = sends.select(
         "run",
         fn.col("t_sent").alias("t"),
@@ -28,6 +28,8 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
         fn.col("count").alias("sent"),
         zero.alias("received"),
         zero.alias("bytes_received"),
+        one.alias("sends"),
+        zero.alias("receipts"),
     )
     received = receipts.select(
         "run",
@@ -36,6 +38,8 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
         zero.alias("sent"),
         fn.col("count").alias("received"),
         fn.col("bytes").alias("bytes_received"),
+        zero.alias("sends"),
+        one.alias("receipts"),
     )
     slot = fn.floor((fn.col("t") - fn.col("load_start")) / SLOT).cast("int")
     return (
@@ -45,7 +49,7 @@ def activity(sends: DataFrame, receipts: DataFrame, windows: DataFrame) -> DataF
         .withColumn("measured", within_measure(fn.col("t")))
         .groupBy("run", "slot", "measured")
         .agg(
-            *(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")),
+            *(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received", "sends", "receipts")),
             fn.max("count").alias("largest_batch"),
         )
     )

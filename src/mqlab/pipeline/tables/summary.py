@@ -13,11 +13,13 @@ from mqlab.study.metric import METRICS
 _POINT: Final = columns(PointColumns)
 
 
-def run_measures(values: DataFrame, used: DataFrame) -> DataFrame:
-    """The metrics of the used runs, from (run, metric, value)."""
+def run_measures(values: DataFrame, observations: DataFrame, used: DataFrame) -> DataFrame:
+    """The metrics of the used runs, from (run, metric, value) and (run, kind, observations)."""
     units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
     return (
-        values.join(fn.broadcast(used), "run")
+        values.withColumn("kind", fn.substring_index("metric", ".", 1))
+        .join(fn.broadcast(used), "run")
+        .join(fn.broadcast(observations), ["run", "kind"], "left")
         .withColumn("unit", units[fn.col("metric")])
         .select(*columns(RunMeasureRow))
     )
@@ -37,11 +39,14 @@ def _means(run_measures: DataFrame) -> DataFrame:
     in_order = fn.array_sort(fn.collect_list(fn.struct("run", "value")))
     return (
         run_measures.groupBy(*_POINT, "metric", "unit")
-        .agg(fn.transform(in_order, lambda run: run["value"]).alias("values"))
+        .agg(
+            fn.transform(in_order, lambda run: run["value"]).alias("values"),
+            fn.sum("observations").alias("observations"),
+        )
         .withColumn("runs", fn.size("values"))
         .withColumn("value", mean(fn.col("values")))
         .withColumn("ci95", half_width(fn.col("values")))
-        .select(*_POINT, "metric", "unit", "value", "ci95", "runs")
+        .select(*_POINT, "metric", "unit", "value", "ci95", "runs", "observations")
     )
 
 

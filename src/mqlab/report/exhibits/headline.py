@@ -8,7 +8,7 @@ from mqlab.pipeline.measure_tables import has_unchecked_events
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.report.claims.verdicts import BY_CONSTRUCTION, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.report.data.run_results import MeasuredSystem, RunResults, flags_of, stamped
-from mqlab.report.exhibits.cells import why_unknown
+from mqlab.report.exhibits.cells import why_hidden
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile
 from mqlab.study import Exhibit, Point
@@ -40,7 +40,7 @@ def rate_tiles(results: RunResults) -> Iterator[Tile]:
     for system in results.systems:
         candidates = [
             m for m in results.measures
-            if m.system == system.name and m.metric == metric and not why_unknown(metric, m.value, m.ci95)
+            if m.system == system.name and m.metric == metric and not why_hidden(m)
         ]  # fmt: skip
         if candidates:
             best.append((system, max(candidates, key=lambda measure: measure.value)))

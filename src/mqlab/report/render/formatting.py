@@ -16,6 +16,8 @@ TIMES: Final = "\u00d7"
 FLAG: Final = "*"
 # A figure of flagged runs: disturbed, or not steady.
 FLAGGED: Final = "~"
+# How the durations of a point were counted.
+LOOPS: Final = {"closed": "closed loop: stalls are under-represented", "open": "open loop"}
 
 ACKNOWLEDGE: Final = {"auto": "Auto", "dups_ok": "Dups ok", "client": "Client"}
 # A table with more rows is folded.

@@ -1,12 +1,16 @@
 """A run as one JSON document, for programs: measures, audits and verdicts."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.render.formatting import LOOPS
+from mqlab.study.metric import is_duration
 
 MEASURE: Final = (
     "study",
@@ -20,12 +24,14 @@ MEASURE: Final = (
     "runs",
     "bound_by",
     "quiet",
+    "observations",
 )
 
 
 def as_json(folder: RunFolder) -> JsonObject:
     """Return values that `json.dumps` accepts. A missing figure is null or has no entry; it is never 0."""
     results = RunResults.of(folder)
+    loops = {(point.scenario, point.name): LOOPS[point.loop] for point in results.points}
     return {
         "run": str(folder.path),
         "study": results.study.id,
@@ -35,7 +41,7 @@ def as_json(folder: RunFolder) -> JsonObject:
             {"name": s.name, "version": s.version, "settings": s.settings, "stamps": list(s.stamps)}
             for s in results.systems
         ],
-        "measures": [{key: getattr(measure, key) for key in MEASURE} for measure in results.measures],
+        "measures": [_measure(measure, loops) for measure in results.measures],
         "impacts": [asdict(impact) for impact in results.impacts],
         "comparisons": [asdict(comparison) for comparison in results.comparisons],
         "peaks": [asdict(peak) for peak in results.peaks],
@@ -43,6 +49,14 @@ def as_json(folder: RunFolder) -> JsonObject:
         "noise": [asdict(run) for run in results.noise],
         "verdicts": [_verdict(verdict) for verdict in judge(results)],
     }
+
+
+def _measure(measure: MeasureRow, loops: Mapping[tuple[str, str], str]) -> JsonObject:
+    """A percentile with too few observations beyond it has no value. Durations say which loop they are of."""
+    document = {key: getattr(measure, key) for key in MEASURE}
+    if measure.is_thin:
+        document |= {"value": None, "ci95": None}
+    return {**document, "loop": loops.get((measure.scenario, measure.point)) if is_duration(measure.metric) else None}
 
 
 def _verdict(verdict: Verdict) -> JsonObject:

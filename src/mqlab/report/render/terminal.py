@@ -14,7 +14,7 @@ from mqlab.pipeline.schema import CLEAN, FAILED, INCOMPLETE, VOID
 from mqlab.report.claims import verdicts
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
-from mqlab.report.exhibits.cells import needs_unit, printed, why_unknown
+from mqlab.report.exhibits.cells import needs_unit, printed, why_hidden
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED
@@ -98,7 +98,7 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
     if measure is None:
         # The audit below has the reason of each run.
         return say(f"{formatting.NOT_AVAILABLE}, {results.absence(system, point, brief=True)}", "yellow")
-    if why := why_unknown(metric, measure.value, measure.ci95):
+    if why := why_hidden(measure):
         return say(f"{formatting.NOT_KNOWN}, {why}", "yellow")
     factor, name = formatting.scaled_unit(measure.value, measure.unit)
     unit = "" if name == measure.unit else f" {name}"
