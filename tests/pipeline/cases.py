@@ -136,6 +136,39 @@ for _scenario, _runs in {
         case(f"{_scenario} {_order}", scenario=_scenario, repetition=_repetition, machine=_machine).send(
             0, _messages
         ).receive(0, _messages)
+# Steady, or why not. Messages in each fifth of a second of the measure phase, and the fifths that they take to arrive.
+MILLI = SECOND // 1_000
+FIFTH = SECOND // 5
+_LEVEL = (1_000, 1_030, 990, 1_010, 970, 1_020, 1_000, 980, 1_010, 1_000)
+_STEADINESS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
+    "steady": (_LEVEL, _LEVEL, {}),
+    "too few arrive": (_LEVEL, tuple(count * 9 // 10 for count in _LEVEL), {}),
+    "the backlog grows": (_LEVEL, tuple(count * 97 // 100 for count in _LEVEL), {}),
+    "the rate falls": (tuple(1_200 - 20 * n for n in range(10)), tuple(1_200 - 20 * n for n in range(10)), {}),
+    "a small trend": (tuple(1_000 + n for n in range(10)), tuple(1_000 + n for n in range(10)), {}),
+    "fixed work": (_LEVEL, tuple(count // 2 for count in _LEVEL), {"messages": 10_000}),
+    "one side": (_LEVEL, tuple(count // 2 for count in _LEVEL), {"load": "receive"}),
+    "a slow consumer": (_LEVEL, tuple(count // 2 for count in _LEVEL), {"consume_rate": 10.0}),
+}
+for _name, (_sends, _arrivals, _declared) in _STEADINESS.items():
+    _run = case(_name, declared={"producers": 1, "batch": 1, **_declared})
+    for _place, (_sent, _arrived) in enumerate(zip(_sends, _arrivals, strict=True)):
+        _at = MEASURE + _place * FIFTH
+        for _part in range(10):
+            _run.send(sum(_sends[:_place]) + _sent * _part // 10, _sent * (_part + 1) // 10 - _sent * _part // 10, _at)
+            _first = sum(_arrivals[:_place]) + _arrived * _part // 10
+            _run.receive(_first, _arrived * (_part + 1) // 10 - _arrived * _part // 10, at=_at + 1_000_000)
+    if _late := sum(_sends) - sum(_arrivals):
+        _run.receive(sum(_arrivals), _late, at=STOP + FIFTH)
+case("steady once 1", scenario="steady once", repetition=1, declared={"producers": 1}).send(0, 10, MIDDLE).send(
+    10, 90, MIDDLE + 1
+).receive(0, 10).receive(10, 90, at=STOP)
+case("steady once 2", scenario="steady once", repetition=2, declared={"producers": 1}).send(0, 10).receive(0, 10)
+for _name, _took in {"a short latency": 900 * MILLI, "a long latency": 1_050 * MILLI}.items():
+    _run = case(_name, declared={"producers": 1, "batch": 1})
+    for _seq in range(200):
+        _at = BEGIN + _seq * 15 * MILLI
+        _run.send(_seq, 1, _at).receive(_seq, 1, at=_at + _took)
 case("disturbed and void", scenario="disturbed once", repetition=4, counted_sent=1, machine=_BUSY).send(0, 9).receive(
     0, 9
 )
@@ -192,7 +225,6 @@ for _name, _shares in {
     for _source, _share in _shares.items():
         _there.sample(_source, MEASURE, sync_seconds=70.0).sample(_source, MIDDLE, sync_seconds=70.0 + _share)
 
-MILLI = 1_000_000
 _sampled("a client above its limit", 0.2, (0.76, 0.1), declared={"client_cpu": 75.0})
 _sampled("clients below their limit", 0.2, (0.74, 0.1), declared={"client_cpu": 75.0})
 _two = case("two brokers").send(0, 10).receive(0, 10)

@@ -82,6 +82,7 @@ class SyntheticRuns:
         point: str = "",
         client_cpu: bool | None = None,
         quiet: bool = True,
+        observations: int | None = None,
     ) -> None:
         self.values[scenario, point, system, metric] = value
         self.rows["measures"].append(
@@ -98,9 +99,10 @@ class SyntheticRuns:
                 "bound_by": bound_by,
                 "attempted": runs,
                 "void": 0,
-                "disturbed": 0 if quiet else runs,
+                "flagged": 0 if quiet else runs,
                 "quiet": quiet,
                 "client_cpu": client_cpu,
+                "observations": observations,
             }
         )
 
@@ -144,6 +146,7 @@ class SyntheticRuns:
         system: str = "embedded",
         rate: float | None = None,
         disturbed: str = "",
+        unsteady: str = "",
         **classes: int | None,
     ) -> int:
         number = len(self.rows["audits"]) + 1
@@ -152,8 +155,9 @@ class SyntheticRuns:
         self.rows["audits"].append({**place, **counts, "status": status, "reason": reason})
         watched = {"steal": 0.02, "foreign": 0.3 if disturbed else 0.001, "foreign_name": "cc1" if disturbed else ""}
         waits = {"cpu_wait": 0.5, "memory_wait": 0.0, "disk_wait": None, "clock_hz": 2.5e9}
-        marks = {"valid": status == "clean", "used": status == "clean" and not disturbed, "disturbed": disturbed}
-        self.rows["noise"].append({**place, **marks, **watched, **waits})
+        marks = {"valid": status == "clean", "disturbed": disturbed, "unsteady": unsteady}
+        is_used = status == "clean" and not disturbed and not unsteady
+        self.rows["noise"].append({**place, **marks, "used": is_used, **watched, **waits})
         if rate is not None:
             self.rows["run_measures"].append({**place, "metric": "rate.received", "value": rate, "unit": "messages/s"})
         return number

@@ -1,4 +1,4 @@
-"""Disturbed runs are told before the first figure; figures made of them alone are marked and decide nothing."""
+"""Flagged runs are told before the first figure; figures made of them alone are marked and decide nothing."""
 
 from dataclasses import replace
 
@@ -16,28 +16,32 @@ from .conftest import Write
 from .synthetic_runs import SyntheticRuns
 
 WHY = "other processes (cc1) took 30% of the processors"
+UNSTEADY = "the rate fell by 18.0 %"
 
 
-def disturb(made: SyntheticRuns, scenario: str) -> None:
+def disturb(made: SyntheticRuns, scenario: str, column: str = "disturbed", why: str = WHY) -> None:
     for row in made.rows["measures"]:
         if row["scenario"] == scenario:
-            row |= {"quiet": False, "disturbed": row["runs"]}
+            row |= {"quiet": False, "flagged": row["runs"]}
     for row in made.rows["noise"]:
         if row["scenario"] == scenario:
-            row |= {"disturbed": WHY}
+            row |= {column: why}
 
 
 def test_a_quiet_machine_is_not_worth_a_word(made: SyntheticRuns, write: Write) -> None:
     results = RunResults.of(write(made))
-    assert not any("Other work" in warning for warning in warnings(results))
+    assert not any("steady" in warning for warning in warnings(results))
     assert not any("~" in cell.text for row in points_table(results).rows for cell in row.cells)
 
 
 def test_runs_that_were_not_used_are_counted(made: SyntheticRuns, write: Write) -> None:
     made.run("A", repetition=2, disturbed=WHY)
+    made.run("A", repetition=3, unsteady=UNSTEADY)
     results = RunResults.of(write(made))
-    total = len(made.rows["noise"])
-    expected = f"Other work on the machine disturbed 1 run of {total}, which counts for no figure: see Noise."
+    expected = (
+        f"2 runs of {len(made.rows['noise'])} had no part in any figure: other work on the machine disturbed 1, "
+        "and 1 had no steady rate."
+    )
     assert expected in [*warnings(results)]
 
 
@@ -50,6 +54,7 @@ def test_the_table_has_every_run_with_its_noise(made: SyntheticRuns, write: Writ
     assert len(table.rows) == len(made.rows["noise"])
     assert f"1 of {len(table.rows)} watched runs were disturbed" in table.notes[0]
     assert "more than 5%" in table.notes[0]
+    assert table.notes[1].startswith(f"0 of {len(table.rows)} runs were not steady.")
 
 
 def test_runs_that_were_not_watched_are_called_so(made: SyntheticRuns, write: Write) -> None:
@@ -59,30 +64,35 @@ def test_runs_that_were_not_watched_are_called_so(made: SyntheticRuns, write: Wr
     assert noise_table(RunResults.of(write(made))).notes[0] == "The runs were not watched."
 
 
-def test_a_figure_of_disturbed_runs_alone_is_marked(made: SyntheticRuns, write: Write) -> None:
-    disturb(made, "G")
+FLAGS = pytest.mark.parametrize(("column", "why"), [("disturbed", WHY), ("unsteady", UNSTEADY)])
+
+
+@FLAGS
+def test_a_figure_of_flagged_runs_alone_is_marked(made: SyntheticRuns, write: Write, column: str, why: str) -> None:
+    disturb(made, "G", column, why)
     results = RunResults.of(write(made))
     told = [*warnings(results)]
-    assert any(warning.startswith("Other work on the machine disturbed every run of 1 point") for warning in told)
+    assert any(warning.startswith("All runs of 1 point were disturbed") for warning in told)
     table = points_table(results)
     marked = {row.cells[0].text for row in table.rows for cell in row.cells if cell.text.endswith(" ~")}
     assert len(marked) == 1
-    assert any(note.startswith("~ Other work") for note in table.notes)
+    assert any(note.startswith("~ All runs") for note in table.notes)
 
 
-@pytest.mark.parametrize(
-    ("disturbed", "verdict"), [("", HOLDS), ("G", INCONCLUSIVE), ("H", INCONCLUSIVE), ("A", HOLDS)]
-)
-def test_disturbed_runs_decide_no_verdict(made: SyntheticRuns, write: Write, disturbed: str, verdict: str) -> None:
-    if disturbed:
-        disturb(made, disturbed)
+@pytest.mark.parametrize(("flagged", "verdict"), [("", HOLDS), ("G", INCONCLUSIVE), ("H", INCONCLUSIVE), ("A", HOLDS)])
+@FLAGS
+def test_flagged_runs_decide_no_verdict(
+    made: SyntheticRuns, write: Write, flagged: str, verdict: str, column: str, why: str
+) -> None:
+    if flagged:
+        disturb(made, flagged, column, why)
     results = RunResults.of(write(made))
     ours = Claim(id="ours", says="we say so", source="here", check="rate.received[H] / rate.received[G] > 1.2")
     judged = judge(replace(results, study=replace(results.study, claims=(ours,))))
     (found,) = [one for one in judged if one.basis == "measured"]
     assert found.verdict == verdict
     if verdict == INCONCLUSIVE:
-        assert found.reason == f"other work on the machine disturbed every run of {disturbed}"
+        assert found.reason == f"all runs of {flagged} are flagged: {why}"
 
 
 def test_programs_are_told_too(made: SyntheticRuns, write: Write) -> None:
@@ -90,3 +100,4 @@ def test_programs_are_told_too(made: SyntheticRuns, write: Write) -> None:
     document = as_json(write(made))
     assert {measure["scenario"] for measure in document["measures"] if not measure["quiet"]} == {"G"}
     assert {run["scenario"] for run in document["noise"] if run["disturbed"]} == {"G"}
+    assert {run["unsteady"] for run in document["noise"]} == {""}

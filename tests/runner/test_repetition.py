@@ -265,7 +265,7 @@ def test_a_run_that_was_played_again_leaves_no_events_and_is_named(
     monkeypatch.setattr(RunExecution, "play", play_first_in_vain)
     folder = conducted(tmp_path, [point("A", batch=1, rate=500.0)], agents=1)
     assert folder.meta()["extended"][0] == {
-        "system": "embedded", "scenario": "A", "point": "", "measure": 2 * MEASURE
+        "system": "embedded", "scenario": "A", "point": "", "reason": "nothing was counted", "measure": 2 * MEASURE
     }  # fmt: skip
     (played,) = rows(folder, "runs")
     (phase,) = rows(folder, "phases", phase="measure")

@@ -40,7 +40,7 @@ IgnoreNoise = Annotated[
     bool,
     typer.Option(
         "--ignore-noise", envvar="MQLAB_IGNORE_NOISE",
-        help="Do not watch other work on the machine, and repeat no run that it disturbs.",
+        help="Do not watch other work on the machine, and repeat no run that is disturbed or not steady.",
     ),
 ]  # fmt: skip
 

@@ -19,7 +19,8 @@ _SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine", "tra
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
     "pattern string, domain string, load string, send string, transaction int, rate double, size bigint, batch bigint, "
-    "producers int, consumers int, requesters int, client_cpu double, base string, parameters map<string, string>"
+    "producers int, consumers int, requesters int, messages bigint, consume_rate double, client_cpu double, "
+    "base string, parameters map<string, string>"
 )
 _TYPES: Final[dict[pa.DataType, types.DataType]] = {
     pa.int32(): types.IntegerType(),
@@ -131,7 +132,8 @@ def points(runs: DataFrame) -> DataFrame:
         "system",
         fn.coalesce("declared.pattern", fn.lit("one-way")).alias("pattern"),
         fn.coalesce("declared.load", fn.lit("both")).alias("load"),
-        *(f"declared.{name}" for name in ("send", "transaction", "rate", "size", "batch", "producers", "requesters")),
-        "declared.client_cpu",
+        fn.coalesce("declared.requesters", fn.lit(0)).alias("requesters"),
+        *(f"declared.{name}" for name in ("send", "transaction", "rate", "size", "batch", "producers", "consumers")),
+        *("declared.client_cpu", "declared.messages", "declared.consume_rate"),
         *("declared.base", "declared.parameters"),
     )

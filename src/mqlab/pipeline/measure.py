@@ -24,13 +24,14 @@ from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.impacts import impacts
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
-from mqlab.pipeline.tables.latency import confirmations, durations, latencies, round_trips
+from mqlab.pipeline.tables.latency import confirmations, durations, latencies, observations, round_trips
 from mqlab.pipeline.tables.noise import noise, used_runs
 from mqlab.pipeline.tables.operations import operation_counts, operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
 from mqlab.pipeline.tables.series import activity, paces, series
+from mqlab.pipeline.tables.steadiness import unsteady
 from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.pipeline.tables.travel import travel
 from mqlab.study import Exhibit
@@ -38,7 +39,7 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 25
+_STEPS: Final = 26
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
 _DeclareTable = Callable[[], DataFrame]
 # Two threads for each core: planning a table uses one core.
@@ -64,12 +65,13 @@ def measure(
             "lab work": lambda: lab_work(counts.activity, _totals(counts), counts.points, of_lab),
         }
     )
-    of_runs = steps.collect("noise", lambda: noise(audited, events.machine))
+    values = steps.collect("run metrics", lambda: _run_metrics(steps, counts, events.travel))
+    of_runs = steps.collect("noise", lambda: noise(audited, events.machine, unsteady(counts, audited, values)))
     used = used_runs(of_runs)
     looks = int(meta.get("looks") or 1)
     by_run, by_slot, *_ = steps.collect_all(
         {
-            "run_measures": lambda: run_measures(_run_metrics(steps, counts, events.travel), used),
+            "run_measures": lambda: run_measures(values, _observations(steps, counts), used),
             "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
             "depths": lambda: depths(steps.table("broker samples"), used),
             "latencies": lambda: latencies(counts.delivery_classes, used),
@@ -137,6 +139,10 @@ def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> Data
         travel(roles),
     ]
     return reduce(DataFrame.unionByName, tables)
+
+
+def _observations(steps: "_Steps", counts: EventCounts) -> DataFrame:
+    return observations(counts.activity, counts.round_trips, steps.table("confirmations"))
 
 
 def _segments(events: EventTables, activity: pa.Table) -> DataFrame:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, get_args, get_type_hints
 
 import pyarrow as pa
 
-from mqlab.study.metric import is_throughput
+from mqlab.study.metric import fewest_observations, is_throughput
 
 # The `status` of an audit.
 CLEAN: Final = "clean"
@@ -77,10 +77,11 @@ class AuditRow(RunColumns):
 
 @dataclass(frozen=True)
 class NoiseRow(RunColumns):
-    """Other work of the machine in a run. None where the lab did not watch it."""
+    """Whether a run counts for figures, and the other work of the machine: None where the lab did not watch it."""
 
     valid: bool  # whether its audit is clean
-    disturbed: str  # why the run is disturbed; "" if it is not
+    disturbed: str  # why other work of the machine disturbed the run; "" if it did not
+    unsteady: str  # why its rate is not that of a steady state; "" if it is, or is not judged
     used: bool  # whether it counts for figures
     steal: float | None  # share of the processors that the host gave to other virtual machines
     foreign: float | None  # share of the processors that processes took which are not the lab's
@@ -90,14 +91,20 @@ class NoiseRow(RunColumns):
     disk_wait: float | None  # for the disk
     clock_hz: float | None
 
+    @property
+    def flagged(self) -> str:
+        """Why the run decides no verdict; "" if it does."""
+        return "; ".join(filter(None, (self.disturbed, self.unsteady)))
+
 
 @dataclass(frozen=True)
 class RunMeasureRow(RunColumns):
-    """A metric of a used run: valid and, where the point has such runs, undisturbed."""
+    """A metric of a used run: valid and, where the point has such runs, not flagged."""
 
     metric: str
     value: float
     unit: str
+    observations: int | None  # independent ones, of a duration
 
 
 @dataclass(frozen=True)
@@ -117,9 +124,15 @@ class MeasureRow:
     bound_by: str | None  # what was at its limit in most of the runs: one of BOTTLENECKS
     attempted: Int32  # runs
     void: Int32  # runs that are not clean
-    disturbed: Int32 | None  # clean runs in which other work took a share of the processors
-    quiet: bool | None  # whether no used run is disturbed
+    flagged: Int32 | None  # clean runs that are disturbed or not steady
+    quiet: bool | None  # whether no used run is flagged: only then does the measure decide a verdict
     client_cpu: bool | None  # whether an agent used more CPU than the point allows
+    observations: int | None  # independent ones in all used runs, of a duration
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether it is a percentile with too few independent observations beyond it. It is not shown."""
+        return self.observations is not None and self.observations < fewest_observations(self.metric)
 
     @property
     def lower_bound(self) -> bool:

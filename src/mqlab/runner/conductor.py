@@ -19,19 +19,18 @@ from mqlab.runner.capability import Capabilities, driver_class
 from mqlab.runner.checks.calibration import calibrate, combinations
 from mqlab.runner.checks.sync_check import check_syncs
 from mqlab.runner.checks.warmup import Warmup
+from mqlab.runner.extension import Extensions, extended
 from mqlab.runner.machine import describe_machine, package_versions
 from mqlab.runner.noise import MAX_TAKEN_SHARE, machine_state
 from mqlab.runner.rounds import Budget, Rounds, RunSeries
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, resolve_files
-from mqlab.study import Point, Study
+from mqlab.study import Point, Study, estimate
 from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
 
 # After an incomplete run, an agent that does not answer within this time is replaced.
 _ALIVE_SECONDS = 10.0
-# How often a run is played again with a measure phase twice as long, if nothing was counted in it.
-_MOST_EXTENSIONS = 4
 # How often a disturbed run is repeated; and all such repeats as a share of the runs, so that a machine that is never
 # quiet does not double the time.
 _MOST_REPEATS = 2
@@ -66,7 +65,7 @@ class RunPlan:
     systems: Sequence[System]
     agents: int = 2
     command: str = ""
-    # False: the noise of the machine is neither recorded nor a reason to repeat a run.
+    # False: the noise of the machine is not recorded, and no run is repeated because it is disturbed or not steady.
     watch_noise: bool = True
     # None: each point is repeated until its repetition rule is met.
     budget: Budget | None = None
@@ -111,6 +110,8 @@ class Conductor:
         self._started = time.monotonic()
         self._rounds = Rounds([], plan.budget, self._started)
         self._last_rate: float | None = None
+        seconds = sum(estimate(self._capabilities.points_of(system)).least_seconds for system in plan.systems)
+        self._extensions = Extensions(seconds, unsteady=plan.watch_noise)
         self._meta: JsonObject = {}
 
     async def conduct(self) -> None:
@@ -224,28 +225,25 @@ class Conductor:
         """Play a run; repeat it at once if other work on the machine disturbed it. The disturbed one stays recorded."""
         self._capabilities.record_run(base, point)
         self._remaining[base.label] -= repetition <= point.repeat.least
-        outcome = await self._play_until_counted(point, base, repetition)
+        outcome = await self._play_extended(point, base, repetition)
         for _ in range(_MOST_REPEATS):
             if not outcome.disturbed or self._repeats >= _REPEATED_SHARE * self._expected:
                 break
             self._repeats += 1
-            outcome = await self._play_until_counted(point, base, repetition)
+            outcome = await self._play_extended(point, base, repetition)
         return outcome
 
-    async def _play_until_counted(self, point: Point, base: System, repetition: int) -> RunOutcome:
-        """Play a run; play it again with a longer measure phase while nothing was counted in that phase.
-
-        A short phase stays empty if a busy machine, or a slow system, stood still for all of it: it shows no rate.
-        """
+    async def _play_extended(self, point: Point, base: System, repetition: int) -> RunOutcome:
+        """Play a run; play it again with longer phases while it shows no rate, and once if it was not steady."""
+        place, extension = (base.label, point.scenario, point.name), 0
+        point = self._extensions.current(place, point)
         outcome = await self._play(point, base, repetition)
-        for extension in range(1, _MOST_EXTENSIONS + 1):
-            if outcome.status != COMPLETE or outcome.rate(point) or point.messages is not None:
-                break
+        while reason := self._extensions.reason(place, point, outcome, extension):
+            extension += 1
+            point = extended(point)
             self._folder.remove_events(self._runs)
-            phases = point.phases.model_copy(update={"measure": 2 * point.phases.measure})
-            point = point.model_copy(update={"phases": phases})
-            entry = {"system": base.label, "scenario": point.scenario, "point": point.name, "measure": phases.measure}
-            self._meta["extended"].append(entry)
+            entry = {"system": base.label, "scenario": point.scenario, "point": point.name, "reason": reason}
+            self._meta["extended"].append({**entry, "measure": point.phases.measure})
             self._runs -= 1
             outcome = await self._play(point, base, repetition, extension)
         return outcome

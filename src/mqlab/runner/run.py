@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -16,12 +16,14 @@ from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment, assign_roles
 from mqlab.runner.agents.group import AgentGroup, sent_by_destination
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
+from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.runner.broker_location import BrokerLocation, locate_brokers
 from mqlab.runner.noise import MachineWatch
 from mqlab.runner.sampler import Sampler
 from mqlab.runner.standing_queues import StandingQueues
 from mqlab.runner.timeline import Timeline
 from mqlab.study import Point
+from mqlab.study.steadiness import MAX_GAP, is_judged
 from mqlab.systems import Running, System, SystemFailedError
 
 Row = TypeVar("Row", bound=schema.EventRow)
@@ -31,7 +33,7 @@ Row = TypeVar("Row", bound=schema.EventRow)
 class RunOutcome:
     """`counted_*` are the agents' own counts over the measure phase, which took `seconds`.
 
-    `disturbed`: why a complete run is not used; "" if it is.
+    `copies`: arrivals for each message sent. `disturbed`, `unsteady`: why a complete run decides nothing, or "".
     """
 
     status: str
@@ -40,7 +42,9 @@ class RunOutcome:
     counted_received: int = 0
     counted_round_trips: int = 0
     seconds: float = 0.0
+    copies: float = 1.0
     disturbed: str = ""
+    unsteady: str = ""
 
     def rate(self, point: Point) -> float:
         """The rate that the repetition rule of the point looks at."""
@@ -53,6 +57,24 @@ class RunOutcome:
             "rate.round_trips": self.counted_round_trips,
         }  # fmt: skip
         return {name: count / self.seconds for name, count in (*counted.items(), ("rate.work", counted[point.work]))}
+
+
+def why_unsteady(point: Point, outcome: RunOutcome, drained_s: float) -> str:
+    """An early judgement from the agents' counts; the pipeline makes the final one. "" if nothing speaks against it.
+
+    `drained_s`: from the last send to the last receipt. The last message took at least that long.
+    """
+    if not is_judged(point):
+        return ""
+    if drained_s > point.phases.warmup:
+        return f"a latency of {drained_s:.3g} s was longer than the warm-up"
+    expected = outcome.copies * outcome.counted_sent
+    gap = abs(outcome.counted_received - expected)
+    # What a sender sends at once may be counted before the edge of a phase, and arrive behind it.
+    senders = point.producers + point.requesters
+    at_once = max(1, point.transaction, min(point.batch, expected / outcome.seconds * AHEAD_SECONDS / 2 / senders))
+    is_gap = gap > max(MAX_GAP * expected, outcome.copies * at_once * senders)
+    return f"arrivals differ from sends by {gap / expected:.0%}" if is_gap else ""
 
 
 class RunRecords:
@@ -211,9 +233,13 @@ class RunExecution:
             name: sum(answer[name] for answer in finished)
             for name in ("counted_sent", "counted_received", "counted_round_trips")
         }
-        seconds = (self._measure_end - timeline.measure) / 1e9
-        disturbed = self.noise.disturbed if self.noise else ""
-        return RunOutcome(schema.COMPLETE, **counted, seconds=seconds, disturbed=disturbed)
+        totals = [sum(answer[name] for answer in finished) for name in ("sent", "received")]
+        outcome = RunOutcome(
+            schema.COMPLETE, **counted, seconds=(self._measure_end - timeline.measure) / 1e9,
+            copies=totals[1] / totals[0] if all(totals) else 1.0, disturbed=self.noise.disturbed if self.noise else "",
+        )  # fmt: skip
+        drained_s = (max(answer["last_received"] for answer in finished) - timeline.stop) / 1e9
+        return replace(outcome, unsteady=why_unsteady(point, outcome, drained_s))
 
     async def _preload(
         self, group: AgentGroup, queues: StandingQueues, sampler: Sampler, assignments: list[Assignment]

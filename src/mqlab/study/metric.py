@@ -66,8 +66,10 @@ _METRICS: Final = (
     Metric("message.waits", "count", "waits for each message",
            "how often a producer waited for confirmations, for each message it sent; 1: confirmed one by one",
            "lower"),
-    *_durations("response", "response time", "from the planned time of a request to its reply"),
-    *_durations("latency", "latency", "from the planned time of a message to its receipt"),
+    *_durations("response", "response time", "from the call that sends a request (open loop: its planned time) to its "
+                "reply"),
+    *_durations("latency", "latency", "from the call that hands a message over (open loop: its planned time) to its "
+                "receipt"),
     *_durations("confirm", "confirm", "from the send to its confirmation", "p50", "p99"),
     Metric("cpu.broker", "%", "CPU of the system", "CPU of the system, of one core", "lower", "resources"),
     Metric("cpu.agents", "%", "CPU of the agents", "CPU of the agents, of one core", "lower", "resources"),
@@ -93,6 +95,24 @@ _METRICS: Final = (
 )  # fmt: skip
 
 METRICS: Final = {metric.name: metric for metric in _METRICS}
+
+
+# The kinds of metrics that are durations of single messages.
+DURATIONS: Final = ("response", "latency", "confirm")
+# A percentile with fewer independent observations beyond it is not shown.
+FEWEST_BEYOND: Final = 10
+
+
+def is_duration(name: str) -> bool:
+    return name.startswith(tuple(f"{kind}." for kind in DURATIONS))
+
+
+def fewest_observations(name: str) -> int:
+    """How many independent observations a percentile needs; 0 for all other metrics."""
+    kind, _, statistic = name.partition(".")
+    if kind not in DURATIONS or statistic not in PERCENTILES:
+        return 0
+    return FEWEST_BEYOND * 1000 // (1000 - PERCENTILES[statistic])
 
 
 def is_throughput(name: str) -> bool:

@@ -91,6 +91,11 @@ class Point(_Frozen):
         return "rate.sent" if self.load == "send" else "rate.received"
 
     @property
+    def loop(self) -> Literal["open", "closed"]:
+        """Open: a schedule plans the messages. Closed: the next message waits for the system."""
+        return "closed" if self.rate is None else "open"
+
+    @property
     def is_unthrottled(self) -> bool:
         """Whether producers wait neither for confirmations nor for a schedule."""
         one_way = self.pattern == "one-way" and not self.transaction

@@ -26,7 +26,7 @@ def test_a_disturbed_run_is_not_used(tables: Tables) -> None:
     ]
     row = rate(tables, "disturbed once")
     assert row["value"] == pytest.approx((1_000 + 1_200 + 1_100) / 3 / 2)
-    assert (row["runs"], row["attempted"], row["void"], row["disturbed"], row["quiet"]) == (3, 5, 1, 1, True)
+    assert (row["runs"], row["attempted"], row["void"], row["flagged"], row["quiet"]) == (3, 5, 1, 1, True)
     used = {row["run"] for row in of(tables, "run_measures", "disturbed once")}
     assert used == {row["run"] for row in noise if row["used"]}
     assert {row["run"] for row in of(tables, "series", "disturbed once")} == used
@@ -38,7 +38,7 @@ def test_a_point_without_an_undisturbed_run_is_marked(tables: Tables) -> None:
     assert [(row["repetition"], row["used"]) for row in noise] == [(1, False), (1, True), (2, True)]
     row = rate(tables, "disturbed always")
     assert row["value"] == pytest.approx((500 + 700) / 2 / 2)
-    assert (row["runs"], row["disturbed"], row["quiet"]) == (2, 3, False)
+    assert (row["runs"], row["flagged"], row["quiet"]) == (2, 3, False)
 
 
 def test_shares_of_the_processors_and_of_the_time(tables: Tables) -> None:

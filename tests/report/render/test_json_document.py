@@ -33,6 +33,8 @@ def test_measures(whole_run: RunFolder) -> None:
         "runs": 3,
         "bound_by": "lab",
         "quiet": True,
+        "observations": None,
+        "loop": None,
     }
 
 

@@ -1,10 +1,13 @@
-"""Durations: latency from the planned time to the first delivery at each subscription, response time from the planned
-time to the reply, confirmation from a send to its answer.
+"""Durations: latency to the first delivery at each subscription, response time to the reply, confirmation of a send.
+
+Latency and response time begin at `t_planned`: in a closed loop the call that hands the message over, so
+that the time in the client's own buffer counts; in an open loop the time of the schedule.
 
 All messages planned in the measure phase count, also those received after it: they are the slowest ones.
 A request without a reply has no response time; the audit counts it as lost.
 """
 
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -29,7 +32,7 @@ def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
     sum of their response times, `longest` the highest.
     """
     counts = fn.col("t_received").isNotNull() & within_measure(fn.col("t_planned"))
-    # As with latencies: from the planned time; a reply before it is an error of the clocks.
+    # As with latencies: a reply before that time is an error of the clocks.
     duration = fn.when(counts, fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0)))
     return (
         trips.join(fn.broadcast(windows), "run", "left")
@@ -47,7 +50,7 @@ def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
 
 
 def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
-    """Confirmed sends by run and `bucket`: messages, the sum of their durations, the longest."""
+    """Confirmed sends by run and `bucket`: messages and sends, the sum of their durations, the longest."""
     confirmed = (fn.col("outcome") == CONFIRMED) & fn.col("t_confirmed").isNotNull()
     duration = fn.greatest(fn.col("t_confirmed") - fn.col("t_sent"), fn.lit(0))
     return (
@@ -59,6 +62,7 @@ def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
         .groupBy("run", "bucket")
         .agg(
             fn.sum("count").alias("messages"),
+            fn.count(fn.lit(1)).alias("sends"),
             exact_total(fn.col("duration"), fn.col("count")).alias("nanoseconds"),
             fn.max("duration").alias("longest"),
         )
@@ -85,6 +89,22 @@ def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations
         .where(fn.col("metric").isin(*METRICS))
         .select("run", "metric", "value")
     )
+
+
+def observations(activity: DataFrame, round_trips: DataFrame, confirmations: DataFrame) -> DataFrame:
+    """(run, kind, observations): how many independent observations the durations of a run have, at most.
+
+    Messages that were sent together, or received together, share one delay: the sends or the receipts of the measure
+    phase count, whichever are fewer. Each round trip and each confirmed send is one observation.
+    """
+    fewer = fn.least(fn.sum("sends"), fn.sum("receipts"))
+    counted = {
+        "latency": activity.where("measured").groupBy("run").agg(fewer.alias("observations")),
+        "response": round_trips.groupBy("run").agg(fn.sum("messages").alias("observations")),
+        "confirm": confirmations.groupBy("run").agg(fn.sum("sends").alias("observations")),
+    }
+    tables = [table.select("run", fn.lit(kind).alias("kind"), "observations") for kind, table in counted.items()]
+    return reduce(DataFrame.unionByName, tables)
 
 
 def latencies(counts: DataFrame, used: DataFrame) -> DataFrame:

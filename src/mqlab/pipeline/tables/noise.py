@@ -1,4 +1,4 @@
-"""Noise: the other work of the machine in each run, and which runs count for figures."""
+"""Which runs count for figures: undisturbed by other work of the machine, and steady."""
 
 from typing import Final
 
@@ -10,20 +10,25 @@ from mqlab.pipeline.schema import CLEAN, NoiseRow, PointColumns, RunColumns, col
 _POINT: Final = columns(PointColumns)
 
 
-def noise(audits: DataFrame, machine: DataFrame) -> DataFrame:
-    """One row for each run. A point without an undisturbed run uses the last run of each repetition."""
+def noise(audits: DataFrame, machine: DataFrame, unsteady: DataFrame) -> DataFrame:
+    """One row for each run. A point of which all runs are flagged uses the last run of each repetition."""
     of_point, of_repetition = Window.partitionBy(*_POINT), Window.partitionBy(*_POINT, "repetition")
     is_valid = fn.col("valid")
-    is_quiet = is_valid & (fn.col("disturbed") == "")
+    is_quiet = is_valid & ~is_flagged()
     is_last = fn.col("run") == fn.max(fn.when(is_valid, fn.col("run"))).over(of_repetition)
     has_quiet = fn.max(is_quiet.cast("int")).over(of_point) == 1
     return (
         audits.join(fn.broadcast(_shares(machine)), "run", "left")
-        .fillna("", ["disturbed", "foreign_name"])
+        .join(fn.broadcast(unsteady), "run", "left")
+        .fillna("", ["disturbed", "unsteady", "foreign_name"])
         .withColumn("valid", fn.col("status") == CLEAN)
         .withColumn("used", is_quiet | (is_valid & ~has_quiet & is_last))
         .select(*columns(NoiseRow))
     )
+
+
+def is_flagged() -> Column:
+    return (fn.col("disturbed") != "") | (fn.col("unsteady") != "")
 
 
 def used_runs(noise: DataFrame) -> DataFrame:

@@ -8,17 +8,19 @@ from pyspark.sql import functions as fn
 from mqlab.pipeline.kernels.ratios import half_width, mean, square_error
 from mqlab.pipeline.kernels.shared_noise import moderate
 from mqlab.pipeline.schema import BOTTLENECKS, MeasureRow, PointColumns, RunMeasureRow, columns
-from mqlab.pipeline.tables.noise import used_runs
+from mqlab.pipeline.tables.noise import is_flagged, used_runs
 from mqlab.study.metric import METRICS
 
 _POINT: Final = columns(PointColumns)
 
 
-def run_measures(values: DataFrame, used: DataFrame) -> DataFrame:
-    """The metrics of the used runs, from (run, metric, value)."""
+def run_measures(values: DataFrame, observations: DataFrame, used: DataFrame) -> DataFrame:
+    """The metrics of the used runs, from (run, metric, value) and (run, kind, observations)."""
     units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
     return (
-        values.join(fn.broadcast(used), "run")
+        values.withColumn("kind", fn.substring_index("metric", ".", 1))
+        .join(fn.broadcast(used), "run")
+        .join(fn.broadcast(observations), ["run", "kind"], "left")
         .withColumn("unit", units[fn.col("metric")])
         .select(*columns(RunMeasureRow))
     )
@@ -41,7 +43,10 @@ def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     count, value = fn.col("runs"), fn.col("value")
     own = (
         run_measures.groupBy(*_POINT, "metric", "unit")
-        .agg(fn.transform(in_order, lambda run: run["value"]).alias("values"))
+        .agg(
+            fn.transform(in_order, lambda run: run["value"]).alias("values"),
+            fn.sum("observations").alias("observations"),
+        )
         .withColumn("runs", fn.size("values"))
         .withColumn("value", mean(fn.col("values")))
         .withColumn("variance", fn.when(count > 1, square_error(fn.col("values")) * count / fn.pow(value, 2)))
@@ -52,7 +57,7 @@ def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     return (
         moderate(own, ("system", "metric"), ("scenario", "point"))
         .withColumn("ci95", ci95)
-        .select(*_POINT, "metric", "unit", "value", "ci95", "runs", "degrees_of_freedom")
+        .select(*_POINT, "metric", "unit", "value", "ci95", "runs", "degrees_of_freedom", "observations")
     )
 
 
@@ -60,7 +65,6 @@ def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
     def count(condition: Column) -> Column:
         return fn.count(fn.when(condition, 1)).cast("int")
 
-    is_disturbed = fn.col("disturbed") != ""
     return (
         runs.select("run", "study")
         .join(fn.broadcast(noise), "run")
@@ -68,8 +72,8 @@ def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
         .agg(
             fn.count(fn.lit(1)).cast("int").alias("attempted"),
             count(~fn.col("valid")).alias("void"),
-            count(fn.col("valid") & is_disturbed).alias("disturbed"),
-            (count(fn.col("used") & is_disturbed) == 0).alias("quiet"),
+            count(fn.col("valid") & is_flagged()).alias("flagged"),
+            (count(fn.col("used") & is_flagged()) == 0).alias("quiet"),
         )
     )
 

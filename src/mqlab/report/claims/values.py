@@ -182,8 +182,8 @@ class MeasuredValues(ClaimValues):
         point = self.point(reference)
         measure = self._measure(system, point, reference.metric)
         # No metric is negative. One run has no spread, and a rate limited by the agents is a lower bound: both leave
-        # the interval open. Disturbed runs say nothing.
-        if measure.quiet is False or measure.ci95 is None:
+        # the interval open. Flagged runs say nothing.
+        if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
         if measure.lower_bound and not within:
@@ -214,14 +214,16 @@ class MeasuredValues(ClaimValues):
         measure = self._measure(system, point, metric)
         place = f"{point.scenario} {point.name}".strip()
         if measure.quiet is False:
-            return f"other work on the machine disturbed every run of {place}"
+            return f"all runs of {place} are flagged: {self.results.why_flagged(system, point)}"
+        if measure.is_thin:
+            return f"{metric} of {place} has too few independent observations beyond it"
         if measure.ci95 is None:
             return f"{place} has one valid run and so no interval"
         return f"{place} was bound by the agents and is a lower bound" if measure.lower_bound else ""
 
     def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
         measures = [self.results.measure(system, point, metric) for point in points]
-        return not any(measure is not None and measure.quiet is False for measure in measures)
+        return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
 
     def _is_lower_bound(self, system: str, point: Point, metric: str) -> bool:
         measure = self.results.measure(system, point, metric)

@@ -9,7 +9,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.report.render.formatting import DISTURBED, FLAG, listed, plain, slug
+from mqlab.report.render.formatting import FLAG, FLAGGED, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.language.reference import Reference
 from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED, way_of_travel
@@ -226,6 +226,12 @@ class RunResults:
         """The marks behind each figure of the point; see `flags_of`."""
         return self._flags_by_point.get(_point_key(system, point), "")
 
+    def why_flagged(self, system: str, point: Point) -> str:
+        """Why the used runs of the point decide no verdict, each reason once; "" if they do."""
+        place = _point_key(system, point)
+        used = [run for run in self.noise if run.used and (run.system, run.scenario, run.point) == place]
+        return "; ".join(dict.fromkeys(run.flagged for run in used if run.flagged))
+
     def audits_of(self, system: str, point: Point) -> list[schema.AuditRow]:
         return self._audits_by_point.get(_point_key(system, point), [])
 
@@ -262,8 +268,8 @@ class RunResults:
 
 
 def flags_of(measure: schema.MeasureRow) -> str:
-    """FLAG: an agent used more CPU than the study allows. DISTURBED: the point has no undisturbed run."""
-    flags = {FLAG: measure.client_cpu, DISTURBED: measure.quiet is False}
+    """FLAG: an agent used more CPU than the study allows. FLAGGED: all runs are disturbed or not steady."""
+    flags = {FLAG: measure.client_cpu, FLAGGED: measure.quiet is False}
     return "".join(f" {flag}" for flag, applies in flags.items() if applies)
 
 

@@ -1,14 +1,14 @@
 """Table cells of measures: every figure with its interval, lower-bound mark, flag and the stamps of its system."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from mqlab.pipeline.schema import is_lower_bound
+from mqlab.pipeline.schema import MeasureRow, is_lower_bound
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, number
 from mqlab.study import METRICS, Point, PublishedValue
-from mqlab.study.metric import is_throughput
+from mqlab.study.metric import FEWEST_BEYOND, fewest_observations, is_duration, is_throughput
 
 ONE_RUN: Final = "one run, no interval"
 SAME: Final = "the same in every run"
@@ -37,6 +37,13 @@ def unknown(reason: str) -> Cell:
     return Cell(formatting.NOT_KNOWN, reason, "absent")
 
 
+def why_hidden(measure: MeasureRow) -> str:
+    """Why a measure is not shown: it is a percentile of too few observations, or not significant. "": it is shown."""
+    if measure.is_thin:
+        return f"fewer than {FEWEST_BEYOND} of {measure.observations:,} independent observations lie beyond it"
+    return why_unknown(measure.metric, measure.value, measure.ci95)
+
+
 def why_unknown(metric: str, value: float, ci95: float | None) -> str:
     """Why a value is not significant: it is a rate of zero, or its interval is wider than itself. "": it is.
 
@@ -56,10 +63,16 @@ def measured(
     measure = results.measure(system, point, metric)
     if measure is None:
         return absent(results.absence(system, point, brief))
-    if why := why_unknown(metric, measure.value, measure.ci95):
+    if why := why_hidden(measure):
         return unknown(why)
     text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.flags(system, point))
-    return number(text, half_width(measure.value, measure.unit if unit else "", measure.ci95))
+    half = half_width(measure.value, measure.unit if unit else "", measure.ci95)
+    return number(text, f"{half}, n = {measure.observations:,}" if is_counted(measure) else half)
+
+
+def is_counted(measure: MeasureRow) -> bool:
+    """Whether the number of its observations stands beside a measure: it is a percentile."""
+    return measure.observations is not None and fewest_observations(measure.metric) > 0
 
 
 def printed(value: PublishedValue | None, unit: bool = True) -> Cell:
@@ -91,6 +104,15 @@ def needs_unit(metric: str) -> bool:
     return METRICS[metric].unit in formatting.SCALED
 
 
+def notes_of(results: RunResults, points: Sequence[Point], metrics: Iterable[str]) -> tuple[str, ...]:
+    """What a reader must know of these metrics of these points: how durations were counted, and each flag."""
+    shown = [*metrics]
+    notes = [_LOOP_NOTES[loop] for loop in ("closed", "open") if loop in {point.loop for point in points}]
+    if any(fewest_observations(metric) for metric in shown):
+        notes.append(_OBSERVATIONS_NOTE)
+    return (*(notes if any(map(is_duration, shown)) else ()), *flag_notes(results, points))
+
+
 def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
     """How the messages of these points travelled, and the explanation of each flag that one of them has."""
     shown = list(points)
@@ -116,9 +138,19 @@ def bound_mark(metric: str, bound_by: str | None) -> str:
     return f"{formatting.LOWER_BOUND} " if is_lower_bound(metric, bound_by) else ""
 
 
+_LOOP_NOTES: Final = {
+    "closed": f"{formatting.capital(formatting.LOOPS['closed'])}. A duration begins with the call that hands a message "
+    "to the client, so the time in the client's own buffer counts; while the system stands still, no call is made.",
+    "open": f"{formatting.capital(formatting.LOOPS['open'])}: a duration begins at the planned time of a message, so "
+    "that a stall counts for every message that it delays.",
+}
+_OBSERVATIONS_NOTE: Final = (
+    "n: independent observations, at most. Messages that were sent together or received together share one delay and "
+    f"are one observation. A percentile with fewer than {FEWEST_BEYOND} of them beyond it is {formatting.NOT_KNOWN}."
+)
 _FLAG_NOTES: Final = {
     formatting.FLAG: f"{formatting.FLAG} In these runs an agent used more of its core than the study allows its "
     "clients: the figure may say more of the clients than of the system.",
-    formatting.DISTURBED: f"{formatting.DISTURBED} Other work on the machine disturbed all runs of this point: the "
-    "system may do better than the figure says. It decides no verdict.",
+    formatting.FLAGGED: f"{formatting.FLAGGED} All runs of this point are flagged: other work on the machine disturbed "
+    "them, or they were not steady (Noise and steadiness has the reason of each). The figure decides no verdict.",
 }

@@ -6,7 +6,7 @@ from typing import Final
 from mqlab.pipeline.schema import LatencyRow, SeriesRow
 from mqlab.report.charts import line_charts, svg
 from mqlab.report.data.run_results import RunResults, stamped
-from mqlab.report.exhibits.cells import flag_notes
+from mqlab.report.exhibits.cells import flag_notes, notes_of
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Figure, Prose
 from mqlab.study import Point
@@ -31,17 +31,14 @@ def latency_figure(results: RunResults, point: Point) -> Figure | Prose | None:
     description = f"{title}. " + ". ".join(
         f"{curve.system}: " + ", ".join(text for _, _, text in curve.marks) for curve in curves
     )
-    note = f"{_counted(point)} The line is the running sum of the pipeline's histogram, the dots its percentiles."
+    note = "The line is the running sum of the pipeline's histogram, the dots its percentiles."
+    metrics = [f"{_kind(point)}.{rank}" for rank in PERCENTILES]
     picture = svg.clean(line_charts.latencies(curves, results.names()), name, description)
-    return Figure(name, title, picture, description, (note, *flag_notes(results, (point,))))
+    return Figure(name, title, picture, description, (note, *notes_of(results, (point,), metrics)))
 
 
-def _counted(point: Point) -> str:
-    if point.pattern == "request-reply":
-        return "Counted from the planned time of a request to its reply."
-    if point.rate is not None:
-        return "Counted from the planned time of a message to its receipt."
-    return "Counted from send to receipt; sent as fast as the system takes it, so it includes the wait on the queue."
+def _kind(point: Point) -> str:
+    return "response" if point.pattern == "request-reply" else "latency"
 
 
 def series_figure(results: RunResults, point: Point) -> Figure | Prose | None:
@@ -68,9 +65,9 @@ def _curve(results: RunResults, system: str, point: Point) -> line_charts.Curve 
     buckets = [bucket for bucket in histogram if (bucket.system, bucket.scenario, bucket.point) == place]
     marks = []
     for rank, per_mille in PERCENTILES.items():
-        metric = f"{'response' if replies else 'latency'}.{rank}"
+        metric = f"{_kind(point)}.{rank}"
         measure = results.measure(system, point, metric)
-        if measure is not None:
+        if measure is not None and not measure.is_thin:
             marks.append(
                 (
                     per_mille / 1000,

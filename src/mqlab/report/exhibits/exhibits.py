@@ -10,7 +10,7 @@ from mqlab.report.charts.line_charts import Onset, TimeSeries
 from mqlab.report.charts.setups import diagram, setup
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults, stamped
-from mqlab.report.exhibits.cells import figure_text, flag_notes, printed, system_cell, why_unknown
+from mqlab.report.exhibits.cells import figure_text, flag_notes, notes_of, printed, system_cell, why_hidden
 from mqlab.report.exhibits.groups import grouped
 from mqlab.report.exhibits.lines import lines
 from mqlab.report.exhibits.matrix import matrix
@@ -107,7 +107,7 @@ def _bars_of(results: RunResults, exhibit: Exhibit, point: Point) -> Figure:
     name = results.figure_name(f"bars {metric}", point)
     description = f"{title}, {METRICS[metric].unit}. " + "; ".join(bar.description for bar in system_bars)
     picture = svg.clean(bar_charts.bars(system_bars, METRICS[metric].unit), name, description)
-    notes = (bar_note(results, point, metric), *flag_notes(results, (point,)))
+    notes = (bar_note(results, point, metric), *notes_of(results, (point,), [metric]))
     return Figure(name, title, picture, description, notes)
 
 
@@ -193,7 +193,7 @@ def bar(results: RunResults, subject: Subject, point: Point, metric: str) -> bar
     measure = results.measure(system, point, metric)
     if measure is None:
         return bar_charts.Bar(name, None, None, origin, formatting.NOT_AVAILABLE)
-    if why_unknown(metric, measure.value, measure.ci95):
+    if why_hidden(measure):
         return bar_charts.Bar(name, None, None, origin, formatting.NOT_KNOWN)
     text = figure_text(measure.value, "", measure.lower_bound, results.flags(system, point))
     return bar_charts.Bar(name, measure.value, measure.ci95, origin, text)

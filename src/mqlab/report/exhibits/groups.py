@@ -7,7 +7,7 @@ from mqlab.report.charts.group_charts import GroupBar, GroupPanel
 from mqlab.report.data.pairing import SystemPair, pair_name, pairs
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.selection import SCENARIO, Key, RowPoints, row_names, rows
-from mqlab.report.exhibits.cells import figure_text, flag_notes, why_unknown
+from mqlab.report.exhibits.cells import figure_text, notes_of, why_hidden
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.study import METRICS, Exhibit
@@ -81,7 +81,7 @@ def _measured(
     measure = results.measure(system, row.point, exhibit.value or "")
     if measure is None:
         return None, None, f"{formatting.NOT_AVAILABLE}, {results.absence(system, row.point, brief=True)}"
-    if why_unknown(measure.metric, measure.value, measure.ci95):
+    if why_hidden(measure):
         return None, None, formatting.NOT_KNOWN
     unit = measure.unit if measure.unit in formatting.SCALED else ""
     text = figure_text(measure.value, unit, measure.lower_bound, results.flags(system, row.point))
@@ -91,4 +91,4 @@ def _measured(
 def _notes(results: RunResults, exhibit: Exhibit, panels: list[GroupPanel]) -> Iterator[str]:
     if len(panels) > 1:
         yield "Published figures come from the study's own machines and have an axis of their own: compare the shapes."
-    yield from flag_notes(results, exhibit.select_points(results.points))
+    yield from notes_of(results, exhibit.select_points(results.points), [exhibit.value or ""])

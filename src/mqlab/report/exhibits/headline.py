@@ -7,7 +7,7 @@ from typing import Final
 from mqlab.pipeline.schema import CLEAN, FAILED, FAULTS, VOID, MeasureRow
 from mqlab.report.claims.verdicts import BY_CONSTRUCTION, HOLDS, INCONCLUSIVE, NOT_TESTABLE, REFUTED, Verdict
 from mqlab.report.data.run_results import MeasuredSystem, RunResults, flags_of, stamped
-from mqlab.report.exhibits.cells import why_unknown
+from mqlab.report.exhibits.cells import why_hidden
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile
 from mqlab.study import Exhibit, Point
@@ -50,7 +50,7 @@ def highest(results: RunResults) -> list[tuple[MeasuredSystem, MeasureRow]]:
     for system in results.systems:
         candidates = [
             m for m in results.measures
-            if m.system == system.name and m.metric == metric and not why_unknown(metric, m.value, m.ci95)
+            if m.system == system.name and m.metric == metric and not why_hidden(m)
         ]  # fmt: skip
         if candidates:
             best.append((system, max(candidates, key=lambda measure: measure.value)))
@@ -106,7 +106,7 @@ def warnings(results: RunResults) -> Iterator[str]:
     for system in results.systems:
         if system.stamps:
             yield f"{system.name} was run with: {formatting.listed(list(system.stamps))}."
-    yield from _noise_warnings(results)
+    yield from _flag_warnings(results)
     flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
     if busy := sum(formatting.FLAG in one for one in flags):
         yield (
@@ -117,18 +117,19 @@ def warnings(results: RunResults) -> Iterator[str]:
         yield from _scale_warnings(results)
 
 
-def _noise_warnings(results: RunResults) -> Iterator[str]:
-    unused = sum(run.valid and not run.used for run in results.noise)
+def _flag_warnings(results: RunResults) -> Iterator[str]:
+    unused = [run for run in results.noise if run.valid and not run.used]
     if unused:
+        disturbed, unsteady = (sum(bool(getattr(run, why)) for run in unused) for why in ("disturbed", "unsteady"))
         yield (
-            f"Other work on the machine disturbed {formatting.count(unused, 'run')} of {len(results.noise):,}, which "
-            f"{'counts' if unused == 1 else 'count'} for no figure: see Noise."
+            f"{formatting.count(len(unused), 'run')} of {len(results.noise):,} had no part in any figure: other work "
+            f"on the machine disturbed {disturbed:,}, and {unsteady:,} had no steady rate."
         )
     flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
-    if disturbed := sum(formatting.DISTURBED in one for one in flags):
+    if flagged := sum(formatting.FLAGGED in one for one in flags):
         yield (
-            f"Other work on the machine disturbed every run of {formatting.count(disturbed, 'point')}: the figures are "
-            f"marked {formatting.DISTURBED} and decide no verdict."
+            f"All runs of {formatting.count(flagged, 'point')} were disturbed by other work on the machine or not "
+            f"steady: the figures are marked {formatting.FLAGGED} and decide no verdict."
         )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.schema import CLEAN
 from mqlab.report.data.run_results import MeasuredSystem, RunResults
-from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, own_cell
+from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit, notes_of, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Table, number, row
 from mqlab.study import METRICS, Point
@@ -83,9 +83,10 @@ def latency_table(results: RunResults) -> Table:
         f"Latency and confirmation, {MEASURED}",
         metrics_of("latency"),
         (
-            "Latency: from the planned time of a message to its receipt; response time: of a request to its reply. "
-            "Confirm: from a send to its confirmation.",
+            "Latency: from a message to its receipt; response time: from a request to its reply; confirm: from a send "
+            "to its confirmation.",
         ),
+        loops=True,
     )
 
 
@@ -181,19 +182,25 @@ def machine_tables(results: RunResults) -> list[Table]:
     return [run, machine, _pairs("Packages", ("Package", "Version"), meta.get("packages") or {}, folded=True)]
 
 
-def _metrics_table(results: RunResults, title: str, metrics: Sequence[str], notes: tuple[str, ...]) -> Table:
-    """A table with a column for each metric that was measured at any point."""
+def _metrics_table(
+    results: RunResults, title: str, metrics: Sequence[str], notes: tuple[str, ...], loops: bool = False
+) -> Table:
+    """A table with a column for each metric that was measured at any point. `loops`: with the loop of each point."""
     known = {measure.metric for measure in results.measures}
     columns = [metric for metric in metrics if metric in known]
     missing = [formatting.metric(metric) for metric in metrics if metric not in known]
     rows = tuple(
-        row(Cell(point.label), name, *(measured(results, system.name, point, metric) for metric in columns))
+        row(
+            Cell(point.label, formatting.LOOPS[point.loop] if loops else ""),
+            name,
+            *(measured(results, system.name, point, metric) for metric in columns),
+        )
         for point, system, name in _places(results)
     )
     if missing:
         notes = (*notes, f"{formatting.NOT_AVAILABLE}, not measured in any run: {formatting.listed(missing)}.")
     heads = [formatting.capital(formatting.metric(metric)) for metric in columns]
-    notes = (*notes, *flag_notes(results, results.points))
+    notes = (*notes, *notes_of(results, results.points, columns))
     return Table(title, ("Scenario", "System", *heads), rows, notes, folded=len(rows) > formatting.LONG)
 
 

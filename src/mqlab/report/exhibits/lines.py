@@ -9,7 +9,7 @@ from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel
 from mqlab.report.data.pairing import SystemPair, pair_name, pairs
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.data.selection import SCENARIO, Key, RowPoints, row_names, rows
-from mqlab.report.exhibits.cells import bound_mark, flag_notes
+from mqlab.report.exhibits.cells import bound_mark, notes_of
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Figure, Prose
 from mqlab.study import METRICS, Exhibit
@@ -184,7 +184,7 @@ def _measured(sweep: _Sweep, system: str, figure: MetricView, row: RowPoints) ->
             return None
         return peak.value, peak.ci95, bound_mark(peak.metric, peak.bound_by), f" at {peak.at}"
     measure = row.point and results.measure(system, row.point, figure.metric)
-    if not measure or row.point is None:
+    if not measure or row.point is None or measure.is_thin:
         return None
     flags = results.flags(system, row.point)
     return measure.value, measure.ci95, bound_mark(measure.metric, measure.bound_by), flags
@@ -213,4 +213,5 @@ def _notes(sweep: _Sweep, panels: Sequence[Panel], as_text: Sequence[str]) -> It
         yield f"Dashed, with squares, on the right: {named}, in the colour of the line it belongs to."
     if any(figure.metric == "cpu.broker" for figure in sweep.exhibit.views):
         yield "CPU measured here is in percent of one core."
-    yield from flag_notes(sweep.results, sweep.exhibit.select_points(sweep.results.points))
+    metrics = [figure.metric for figure in sweep.exhibit.views]
+    yield from notes_of(sweep.results, sweep.exhibit.select_points(sweep.results.points), metrics)

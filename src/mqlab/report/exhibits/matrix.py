@@ -7,12 +7,12 @@ from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import (
     NOT_PRINTED,
     absent,
-    flag_notes,
     measured,
+    notes_of,
     printed,
     system_cell,
     unknown,
-    why_unknown,
+    why_hidden,
 )
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Cell, Row, Table, number, row
@@ -29,7 +29,7 @@ def matrix(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
         f"{formatting.metric(metric).capitalize()}, {unit}.",
         f"{formatting.PLUS_MINUS} is the half width of the 95 % interval over the valid runs; "
         f"{formatting.LOWER_BOUND} marks a figure that the lab bounded: the system can do at least this much.",
-        *flag_notes(results, results.points),
+        *notes_of(results, results.points, [metric]),
     )
     table = _matrix(results, metric)
     if exhibit.rows == "scenario" or len(results.points) > _WIDEST:
@@ -98,7 +98,7 @@ def _ratio(results: RunResults, system: str, published_system: str, point: Point
         return absent(results.absence(system, point, brief=True))
     if not published:
         return absent(NOT_PRINTED)
-    if why := why_unknown(metric, measure.value, measure.ci95):
+    if why := why_hidden(measure):
         return unknown(why)
     mark = f"{formatting.LOWER_BOUND} " if measure.lower_bound else ""
     return number(f"{mark}{formatting.number(measure.value / published)} \u00d7{results.flags(system, point)}")

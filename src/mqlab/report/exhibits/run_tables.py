@@ -8,6 +8,7 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Row, Table, number, row
+from mqlab.study.steadiness import MAX_GAP
 
 _COUNTS: Final = ("sent", "expected", *schema.DELIVERY_CLASSES)
 # The most rows of the table of operations; those with the highest counts are shown.
@@ -52,32 +53,37 @@ def audit_table(results: RunResults) -> Table:
     ]
     if extended := results.meta.get("extended"):
         notes.append(
-            "Nothing was counted in the measure phase of some runs: the machine or the system stood still for all of "
-            f"it. They were played again with a longer one: {formatting.listed([*map(_extension, extended)])}."
+            "Some runs were played again with longer phases: "
+            f"{formatting.listed([*dict.fromkeys(map(_extension, extended))])}."
         )
     title = f"Delivery audit, run by run, {MEASURED}"
     return Table(title, head, tuple(rows), tuple(notes), folded=len(rows) > formatting.LONG)
 
 
 def noise_table(results: RunResults) -> Table:
-    """The other work of the machine in each run."""
+    """Whether each run was steady, and the other work of the machine in it."""
     head = (
         "Run", "Scenario", "Repetition", "System", "Used", "Other virtual machines", "Other processes",
-        "Waits for a processor", "Waits for memory", "Waits for the disk", "Clock", "Disturbed",
+        "Waits for a processor", "Waits for memory", "Waits for the disk", "Clock", "Flagged",
     )  # fmt: skip
     rows = tuple(_noise(results, run) for run in results.noise)
-    disturbed = sum(bool(run.disturbed) for run in results.noise)
+    disturbed, unsteady = (sum(bool(getattr(run, why)) for run in results.noise) for why in ("disturbed", "unsteady"))
     watched = sum(run.steal is not None for run in results.noise)
     state = results.meta.get("noise") or {}
     notes = [
         f"{disturbed:,} of {watched:,} watched runs were disturbed: other virtual machines and other processes took "
-        f"more than {state.get('max_taken_share', 0):.0%} of the processors. Such a run is repeated at once. It counts "
-        f"for no figure, unless its point has no other; then the figure is marked {formatting.DISTURBED}."
+        f"more than {state.get('max_taken_share', 0):.0%} of the processors. Such a run is repeated at once."
         if watched
         else "The runs were not watched.",
+        f"{unsteady:,} of {len(rows):,} runs were not steady. A run is steady if arrivals are copies x sends within "
+        f"{MAX_GAP:.0%}, the backlog does not grow, the warm-up was longer than the 99 % latency, and the rate has no "
+        "trend. A run that is not is played again, once, with longer phases. A fixed amount of work, a load of one "
+        "side and a consumer with a rate of its own are not judged: they are not steady by design.",
+        "A flagged run, disturbed or not steady, counts for no figure, unless its point has no other; then the figure "
+        f"is marked {formatting.FLAGGED} and decides no verdict.",
         "Shares of all processors, and of the time in which some process waited, the lab's own included.",
     ]
-    title = f"Noise, run by run, {MEASURED}"
+    title = f"Noise and steadiness, run by run, {MEASURED}"
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
 
 
@@ -91,7 +97,7 @@ def _noise(results: RunResults, run: schema.NoiseRow) -> Row:
         Cell("yes" if run.used else "no"),
         *(absent("not known") if share is None else number(f"{share:.1%}") for share in shares),
         absent("not known") if run.clock_hz is None else number(f"{run.clock_hz / 1e9:.2f} GHz"),
-        Cell(run.disturbed),
+        Cell(run.flagged),
     )
 
 
@@ -141,7 +147,7 @@ def _place(scenario: str, point: str) -> str:
 
 def _extension(entry: JsonObject) -> str:
     place, seconds = _place(entry["scenario"], entry["point"]), formatting.quantity(entry["measure"], "s")
-    return f"{place} of {entry['system']}, {seconds}"
+    return f"{place} of {entry['system']}, {seconds} ({entry.get('reason') or 'nothing was counted'})"
 
 
 def _run_rate(audit: schema.AuditRow, measure: schema.RunMeasureRow | None) -> Cell:

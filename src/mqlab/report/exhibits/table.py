@@ -6,7 +6,7 @@ from typing import Final
 from mqlab.report.data.pairing import stands_for
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.selection import SCENARIO, Key, RowPoints, row_names, rows
-from mqlab.report.exhibits.cells import flag_notes
+from mqlab.report.exhibits.cells import notes_of
 from mqlab.report.exhibits.columns import BASE, TableColumn, columns
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Cell, Table, number, row
@@ -119,4 +119,4 @@ def _notes(results: RunResults, exhibit: Exhibit, points: Sequence[Point], left_
         yield "In brackets: where on the swept parameters the peak was reached."
     if any(figure.metric.startswith("cpu.") for figure in exhibit.views) and results.study.systems_published:
         yield f"CPU measured here is in percent of one core; {PUBLISHED} figures are in the study's own measure."
-    yield from flag_notes(results, points)
+    yield from notes_of(results, points, [figure.metric for figure in exhibit.views])

@@ -14,8 +14,10 @@ PLUS_MINUS: Final = "\u00b1"
 TIMES: Final = "\u00d7"
 # The mark of a figure of a point whose agents used more CPU than the study allows.
 FLAG: Final = "*"
-# A figure of disturbed runs.
-DISTURBED: Final = "~"
+# A figure of flagged runs: disturbed, or not steady.
+FLAGGED: Final = "~"
+# How the durations of a point were counted.
+LOOPS: Final = {"closed": "closed loop: stalls are under-represented", "open": "open loop"}
 
 ACKNOWLEDGE: Final = {"auto": "Auto", "dups_ok": "Dups ok", "client": "Client"}
 # A table with more rows is folded.

@@ -1,14 +1,18 @@
 """A run as one JSON document, for programs: measures, audits and verdicts."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Final
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
 from mqlab.report.exhibits.answer import answer
+from mqlab.report.render.formatting import LOOPS
+from mqlab.study.metric import is_duration
 
 MEASURE: Final = (
     "study",
@@ -22,6 +26,7 @@ MEASURE: Final = (
     "runs",
     "bound_by",
     "quiet",
+    "observations",
 )
 
 
@@ -29,6 +34,7 @@ def as_json(folder: RunFolder) -> JsonObject:
     """Return values that `json.dumps` accepts. A missing figure is null or has no entry; it is never 0."""
     results = RunResults.of(folder)
     verdicts = judge(results)
+    loops = {(point.scenario, point.name): LOOPS[point.loop] for point in results.points}
     return {
         "run": str(folder.path),
         "study": results.study.id,
@@ -40,8 +46,7 @@ def as_json(folder: RunFolder) -> JsonObject:
             for s in results.systems
         ],
         "measures": [
-            {**{key: getattr(m, key) for key in MEASURE}, "travel": results.travel_at(m.system, m.scenario, m.point)}
-            for m in results.measures
+            {**_measure(m, loops), "travel": results.travel_at(m.system, m.scenario, m.point)} for m in results.measures
         ],
         "impacts": [asdict(impact) for impact in results.impacts],
         "comparisons": [
@@ -53,6 +58,14 @@ def as_json(folder: RunFolder) -> JsonObject:
         "false_differences": (found := false_differences(results)) and {**asdict(found), "share": found.share},
         "verdicts": [_verdict(verdict) for verdict in verdicts],
     }
+
+
+def _measure(measure: MeasureRow, loops: Mapping[tuple[str, str], str]) -> JsonObject:
+    """A percentile with too few observations beyond it has no value. Durations say which loop they are of."""
+    document = {key: getattr(measure, key) for key in MEASURE}
+    if measure.is_thin:
+        document |= {"value": None, "ci95": None}
+    return {**document, "loop": loops.get((measure.scenario, measure.point)) if is_duration(measure.metric) else None}
 
 
 def _verdict(verdict: Verdict) -> JsonObject:

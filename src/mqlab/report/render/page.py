@@ -59,7 +59,7 @@ def _sections(results: RunResults, verdicts: Sequence[Verdict]) -> Iterator[Sect
     yield from _exhibit_sections(results)
     yield Section("points", "Points", (lab_tables.points_table(results), lab_tables.latency_table(results)))
     yield Section("audit", "Delivery audit", (run_tables.audit_table(results),))
-    yield Section("noise", "Noise", (run_tables.noise_table(results),))
+    yield Section("noise", "Noise and steadiness", (run_tables.noise_table(results),))
     yield Section("resources", "Resources", (lab_tables.resource_table(results),))
     operations = run_tables.operations_table(results)
     yield Section("operations", "Traced operations", (operations,) if operations else ())
@@ -131,7 +131,8 @@ _READING = (
     f"{formatting.LOWER_BOUND} marks a figure that the lab bounded, so that the system can do at least that much. "
     "n/a stands in place of a missing figure, with the reason; it never means zero. "
     f"{formatting.FLAG} marks a point in which an agent was busier than the study allows its clients. "
-    f"{formatting.DISTURBED} marks a point all of whose runs other work on the machine disturbed.",
+    f"{formatting.FLAGGED} marks a point all of whose runs are flagged: other work on the machine disturbed them, or "
+    "they were not steady.",
     "A verdict is holds or refuted when the claim's expression is true or false for every value inside the intervals "
     "of the figures it uses, inconclusive when it depends on where inside them the truth lies, and not testable here "
     "when a figure or a system that it needs is missing. Where a claim compares several points, a figure that the "

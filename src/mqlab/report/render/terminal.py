@@ -16,7 +16,7 @@ from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
 from mqlab.report.exhibits.answer import answer
-from mqlab.report.exhibits.cells import needs_unit, printed, travel_notes, why_unknown
+from mqlab.report.exhibits.cells import needs_unit, printed, travel_notes, why_hidden
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED
@@ -106,7 +106,7 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
     if measure is None:
         # The audit below has the reason of each run.
         return say(f"{formatting.NOT_AVAILABLE}, {results.absence(system, point, brief=True)}", "yellow")
-    if why := why_unknown(metric, measure.value, measure.ci95):
+    if why := why_hidden(measure):
         return say(f"{formatting.NOT_KNOWN}, {why}", "yellow")
     factor, name = formatting.scaled_unit(measure.value, measure.unit)
     unit = "" if name == measure.unit else f" {name}"

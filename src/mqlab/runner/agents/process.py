@@ -149,6 +149,8 @@ class Agent:
                 self._recorder = None
         roles = self._counters()
         return {
+            "sent": sum(role.sent for role in roles),
+            "received": sum(role.received for role in roles),
             "counted_sent": sum(role.counted_sent for role in roles),
             "counted_received": sum(role.counted_received for role in roles),
             "counted_round_trips": sum(role.counted_round_trips for role in roles),
