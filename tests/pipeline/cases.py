@@ -150,13 +150,13 @@ _STEADINESS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]
     "one side": (_LEVEL, tuple(count // 2 for count in _LEVEL), {"load": "receive"}),
     "a slow consumer": (_LEVEL, tuple(count // 2 for count in _LEVEL), {"consume_rate": 10.0}),
 }
-for _name, (_sends, _arrivals, _declared) in _STEADINESS.items():
-    _run = case(_name, declared={"producers": 1, "batch": 1, **_declared})
-    for _place, (_sent, _arrived) in enumerate(zip(_sends, _arrivals, strict=True)):
-        _at = MEASURE + _place * FIFTH
+for _name, (_sends, _arrivals, _changes) in _STEADINESS.items():
+    _run = case(_name, declared={"producers": 1, "batch": 1, **_changes})
+    for _fifth, (_sent, _arrived) in enumerate(zip(_sends, _arrivals, strict=True)):
+        _at = MEASURE + _fifth * FIFTH
         for _part in range(10):
-            _run.send(sum(_sends[:_place]) + _sent * _part // 10, _sent * (_part + 1) // 10 - _sent * _part // 10, _at)
-            _first = sum(_arrivals[:_place]) + _arrived * _part // 10
+            _run.send(sum(_sends[:_fifth]) + _sent * _part // 10, _sent * (_part + 1) // 10 - _sent * _part // 10, _at)
+            _first = sum(_arrivals[:_fifth]) + _arrived * _part // 10
             _run.receive(_first, _arrived * (_part + 1) // 10 - _arrived * _part // 10, at=_at + 1_000_000)
     if _late := sum(_sends) - sum(_arrivals):
         _run.receive(sum(_arrivals), _late, at=STOP + FIFTH)

@@ -62,10 +62,10 @@ class InventedMeasures:
 
     @property
     def results(self) -> RunResults:
-        results = RunResults(RunFolder(Path("invented")), self._meta, self._study)
-        tables = {"measures": tuple(map(self._measure, self.values)), "audits": (), "impacts": tuple(self._impacts())}
-        # In place of the tables of a run folder, which are read when they are first used.
-        vars(results).update(tables, points=tuple(self.points.values()), point_index=self._index)
+        results = RunResults(RunFolder(Path("invented")), self._meta, self._study).with_tables(
+            measures=tuple(map(self._measure, self.values)), audits=(), impacts=tuple(self._impacts())
+        )
+        vars(results).update(points=tuple(self.points.values()), point_index=self._index)
         return results
 
     def _measure(self, place: Place) -> MeasureRow:
@@ -73,7 +73,7 @@ class InventedMeasures:
         value = self.values[place]
         unit, half = METRICS[metric].unit, value * _CERTAINTY
         return MeasureRow(
-            self.study.id, scenario, point, system, metric, value, unit, half, 5, "broker", 5, 0, 0, True, None
+            self.study.id, scenario, point, system, metric, value, unit, half, 5, 4, "broker", 5, 0, 0, True, None, None
         )
 
     def _impacts(self) -> list[ImpactRow]:
@@ -88,6 +88,7 @@ class InventedMeasures:
                 ImpactRow(
                     scenario=scenario, point=name, system=system, metric=metric, base=point.base, value=change,
                     low=change - half, high=change + half, ci95=half, paired=True, runs=5,
+                    degrees_of_freedom=4,
                 )
             )  # fmt: skip
         return rows

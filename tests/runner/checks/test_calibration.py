@@ -60,9 +60,9 @@ def test_recording_counts_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None
 
         def slow_append(**columns: int) -> None:
             spin(1e-4)
-            append(**columns)  # type: ignore[call-arg]  # the columns of a row
+            append(**columns)
 
-        self.receipts.append = slow_append  # type: ignore[assignment]
+        self.receipts.append = slow_append
 
     monkeypatch.setattr(Recorder, "__init__", slow)
     found = calibrated(point())

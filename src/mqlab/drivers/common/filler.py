@@ -18,4 +18,5 @@ def filler(size: int) -> npt.NDArray[np.uint8]:
     blocks were exchanged differs from the one that was sent.
     """
     index = np.arange(size - ID_SIZE)
-    return (index + (index >> 8) + (index >> 16)).astype(np.uint8)
+    made: npt.NDArray[np.uint8] = (index + (index >> 8) + (index >> 16)).astype(np.uint8)
+    return made

@@ -107,7 +107,7 @@ class _Counted:
         return MeasureRow(
             self.study.id, scenario, point, system, metric, value, METRICS[metric].unit,
             noise and value * noise.half_width(runs, self.looks), runs, noise and noise.degrees_of_freedom,
-            bound_by=None, attempted=runs, void=0, disturbed=0, quiet=True, client_cpu=None,
+            bound_by=None, attempted=runs, void=0, flagged=0, quiet=True, client_cpu=None, observations=None,
         )  # fmt: skip
 
     def impacts(self) -> list[ImpactRow]:
