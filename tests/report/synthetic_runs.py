@@ -96,6 +96,7 @@ class SyntheticRuns:
                 "unit": METRICS[metric].unit,
                 "ci95": ci95,
                 "runs": runs,
+                "degrees_of_freedom": runs - 1 or None,
                 "bound_by": bound_by,
                 "attempted": runs,
                 "void": 0,
@@ -110,7 +111,7 @@ class SyntheticRuns:
         ends = {"low": None, "high": None} if half is None else {"low": value - half, "high": value + half}
         place = {"scenario": point.scenario, "point": point.name, "system": system, "metric": metric}
         more = {"base": point.base, "value": value, **ends, "ci95": half, "paired": True, "runs": 2}
-        self.rows["impacts"].append({**place, **more})
+        self.rows["impacts"].append({**place, **more, "degrees_of_freedom": 1})
 
     def peak(self, point: Point, system: str, metric: str, over: Sequence[str], parameters: str, value: float) -> None:
         at = ", ".join(f"{name}={point.parameters[name]}" for name in over)

@@ -43,8 +43,11 @@ def test_persistent_producers_wait_for_every_confirmation(study: Study) -> None:
 
 def test_scales(study: Study) -> None:
     assert {point.phases.measure for point in study.points("full")} == {1000.0}
-    assert estimate(study.points("quick")).most_seconds < 90
-    assert estimate(study.points("standard")).most_seconds < 30 * 60
+    for scale, most in (("quick", 90), ("standard", 30 * 60)):
+        budget = study.budget(scale)
+        assert budget is not None
+        assert estimate(study.points(scale)).least_seconds < budget <= most
+    assert study.budget("full") is None
 
 
 def test_the_published_values(study: Study) -> None:
