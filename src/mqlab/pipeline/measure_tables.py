@@ -74,9 +74,9 @@ def examine_events(folder: RunFolder) -> EventSources:
         if file.damage:
             damaged.setdefault(file.run, f"damaged: {path.relative_to(folder.path)} {file.damage}")
     recorded = {file.run for file in files["runs"]}
-    present = {file.run for of_table in files.values() for file in of_table if file.run is not None}
-    for run in sorted(present - recorded):
-        damaged.setdefault(run, f"damaged: events/runs has no file of run {run}")
+    for file in (file for of_table in files.values() for file in of_table):
+        if file.run is not None and file.run not in recorded:
+            damaged.setdefault(file.run, f"damaged: events/runs has no file of run {file.run}")
     return EventSources({**files}, damaged)
 
 
