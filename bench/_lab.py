@@ -1,4 +1,8 @@
-"""The lab without its pipeline: running systems and agents, and the rate of a run by the agents' own counters."""
+"""The lab for benchmarks: running systems and agents, and the rate of a run by the agents' own counters.
+
+The pipeline audits every run when all is measured, so that it takes no processor time from a measurement: a benchmark
+whose runs are not exact has no result.
+"""
 
 import asyncio
 import shutil
@@ -12,6 +16,10 @@ import uvloop
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, MachineRow
+from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.schema import CLEAN
+from mqlab.pipeline.session import spark_session
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point, load_study
@@ -28,12 +36,13 @@ def scenario(name: str, *, measure: float, warmup: float = 0.3, **changes: objec
 
 
 class Lab:
-    """A context manager: it stops everything that it started."""
+    """A context manager: it stops everything that it started, and audits all runs unless an error ended it."""
 
     def __init__(self, agents: int = 2) -> None:
         self._loop = uvloop.new_event_loop()
         self._temporary = Path(tempfile.mkdtemp(prefix="mqlab-bench-"))
         self.folder = RunFolder.create(self._temporary, "bench")
+        self.folder.write_meta({"study": "bench"})
         self._agents = [self._do(AgentProcess.start(number)) for number in range(1, agents + 1)]
         self._systems: dict[str, tuple[System, Running]] = {}
         self._runs = 0
@@ -51,7 +60,11 @@ class Lab:
         for agent in self._agents:
             self._do(agent.stop())
         self._loop.close()
-        shutil.rmtree(self._temporary)
+        try:
+            if kind is None:
+                audit(self.folder)
+        finally:
+            shutil.rmtree(self._temporary)
 
     def rate(self, point: Point, on: str = "embedded", *, record: bool = True) -> float:
         """Messages/s at the consumers, or round trips/s."""
@@ -70,10 +83,13 @@ class Lab:
         )  # fmt: skip
         outcome = self._do(run.play(running))
         self.noise = run.noise
-        if outcome.status != COMPLETE:
-            raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
         is_request_reply = point.pattern == "request-reply"
         counted = outcome.counted_round_trips if is_request_reply else outcome.counted_received
+        if not record or outcome.status != COMPLETE or not counted:
+            # Its messages were not recorded, or it gives no rate.
+            self.folder.remove_events(self._runs)
+        if outcome.status != COMPLETE:
+            raise SystemExit(f"{point.label} on {on}: {outcome.reason}")
         return counted / point.phases.measure, self._runs
 
     def running(self, on: str = "embedded") -> Running:
@@ -83,3 +99,18 @@ class Lab:
         asyncio.set_event_loop(self._loop)
         result: T = self._loop.run_until_complete(work)
         return result
+
+
+def audit(folder: RunFolder) -> None:
+    """Raise SystemExit unless the pipeline's audit finds every run of the folder exact."""
+    if not folder.event_files("runs"):
+        return
+    spark = spark_session()
+    try:
+        measure(spark, folder, exhibits=())
+    finally:
+        spark.stop()
+    for run in read_table(folder, "audits"):
+        if run["status"] != CLEAN:
+            point = f"{run['scenario']} {run['point']}".strip()
+            raise SystemExit(f"{point} on {run['system']}: the audit of run {run['run']} found: {run['reason']}")

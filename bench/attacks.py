@@ -172,7 +172,7 @@ def main() -> None:
     results: dict[str, object] = {}
     for name in names:
         figures: dict[str, list[tuple[float, float]]] = {"old": [], "new": []}
-        for number in range(options.rounds or 1):
+        for number in range(options.rounds or (1 if options.quick else 3)):
             for side in ("old", "new") if number % 2 else ("new", "old"):
                 figures[side].append(measured(options.old.resolve() if side == "old" else HERE, name, size, seconds))
                 grown, longest = figures[side][-1]

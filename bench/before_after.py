@@ -24,6 +24,7 @@ class Tree:
     def __init__(self, stack: ExitStack, folder: Path, script: str, *arguments: str) -> None:
         if not (folder / "src" / "mqlab").is_dir():
             raise SystemExit(f"{folder} is no work tree of mqlab: it has no src/mqlab")
+        self._folder = folder
         environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
         command = [sys.executable, str(HERE / "bench" / script), str(folder), *arguments]
         self._process = stack.enter_context(
@@ -40,6 +41,12 @@ class Tree:
             raise SystemExit(f"{line}: the work tree's process has ended")
         return float(answer)
 
+    def end(self) -> None:
+        """Wait for its audit, which follows the last rate."""
+        self._process.communicate()
+        if self._process.returncode:
+            raise SystemExit(f"the process of {self._folder} failed")
+
 
 def main() -> None:
     options = arguments(__doc__ or "", "two keys, three short rounds", other_tree=True, key="only this one")
@@ -52,6 +59,8 @@ def main() -> None:
         found: dict[str, list[float]] = {}
         for key in keys:  # one by one, so that the two sides of a ratio are measured close together
             found |= interleaved({f"{key} {name}": partial(tree.rate, key) for name, tree in trees.items()}, rounds)
+        for tree in trees.values():
+            tree.end()
     finish(
         **{key: ratio(found[f"{key} new"], found[f"{key} old"]) for key in keys},
         messages_per_second=medians(found),

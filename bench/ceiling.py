@@ -2,7 +2,8 @@
 
 A, D: one producer, one consumer and the broker of scenarios A and D of jms-four-brokers, through the batch API (each
 batch encoded, checked, delivered, decoded and acknowledged), over a bare relay: three processes that pass the very
-same frames on and look at nothing.
+same frames on and look at nothing. Both sides read into buffers of the same pool, so that both have them in the
+processor's cache.
 A_lab, D_lab: the same scenarios as the lab runs them, which also numbers, checks and records every message.
 All of these are packed, on both sides of each ratio: 32,768 records a message in A, 1,024 in D.
 A_per_message: message by message, by the plain API on either side, over a bare Python loop that builds such messages
@@ -31,6 +32,7 @@ from mqlab.study import Point
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Kind
+from mqlab.wire.receive_buffers import receive_buffer
 
 spawn = multiprocessing.get_context("spawn")
 _READ = 1024 * 1024
@@ -50,7 +52,7 @@ def frame_of(point: Point) -> bytes:
 
 
 class _Relay(asyncio.BufferedProtocol):
-    """Passes on what comes from the first connection to the second. Memory is used once, as in the broker."""
+    """Passes on what comes from the first connection to the second."""
 
     sides: ClassVar[list["_Relay"]] = []
 
@@ -60,7 +62,8 @@ class _Relay(asyncio.BufferedProtocol):
         self.transport.set_write_buffer_limits(high=_READ)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        self.buffer = np.empty(_READ // 4, dtype=np.uint8).data
+        # Not a buffer that still waits to be written: the pool knows by its views.
+        self.buffer = receive_buffer(_READ // 4)
         return self.buffer
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002

@@ -1,6 +1,7 @@
 """Each benchmark runs in its shortest form, whose figures mean nothing; and their arithmetic is right."""
 
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -10,7 +11,9 @@ from types import ModuleType
 
 import pytest
 
+from mqlab.events.folder import RunFolder
 from mqlab.study.statistics import t975
+from pipeline.synthetic_runs import Run, write
 
 FOLDER = Path(__file__).parents[2] / "bench"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
@@ -48,11 +51,63 @@ def test_it_imports_and_says_how_it_is_used(script: Path, tmp_path: Path) -> Non
 def test_it_works(script: Path, tmp_path: Path) -> None:
     """A script that has no `--smoke` fails here."""
     ended = subprocess.run(
-        [sys.executable, script, "--smoke"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, script, "--smoke"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False
     )
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1])
     assert [*tmp_path.iterdir()] == []
+
+
+_AUDIT = """
+import sys
+from pathlib import Path
+
+from _lab import audit
+from mqlab.events.folder import RunFolder
+
+audit(RunFolder(Path(sys.argv[1])))
+"""
+
+
+def test_a_run_that_is_not_exact_ends_a_benchmark_with_the_reason(tmp_path: Path) -> None:
+    """In a process of its own, as a benchmark is: it starts and stops Spark."""
+    lost = Run(2, scenario="G").send(0, 10).receive(0, 4).receive(5, 5)
+    folder = write(tmp_path / "runs", [Run(1).send(0, 10).receive(0, 10), lost])
+    ended = subprocess.run(
+        [sys.executable, "-c", _AUDIT, folder.path], cwd=FOLDER, capture_output=True, text=True, timeout=900,
+        check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == "G on embedded: the audit of run 2 found: 1 lost"
+
+
+@pytest.fixture
+def audited(monkeypatch: pytest.MonkeyPatch) -> list[RunFolder]:
+    """The folders that were audited."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import _lab
+
+    folders: list[RunFolder] = []
+    monkeypatch.setattr(_lab, "audit", folders.append)
+    return folders
+
+
+def test_a_benchmark_audits_its_runs_when_all_is_measured(audited: list[RunFolder]) -> None:
+    import _lab
+
+    with _lab.Lab(agents=0) as lab:
+        assert audited == []
+    assert audited == [lab.folder]
+    assert not lab.folder.path.exists()
+
+
+def test_a_benchmark_that_failed_has_nothing_to_audit(audited: list[RunFolder]) -> None:
+    import _lab
+
+    with pytest.raises(SystemExit, match="nothing arrived"), _lab.Lab(agents=0) as lab:
+        raise SystemExit("nothing arrived")
+    assert audited == []
+    assert not lab.folder.path.exists()
 
 
 def test_a_rate_of_nothing_has_no_ratio(common: ModuleType) -> None:

@@ -18,7 +18,7 @@ from .command import SMALL, document, here, mqlab
 CLASSES = ("delivered", "lost", "duplicated", "recovered", "out_of_order", "unexpected")
 METRICS_OF_EVERY_RUN = (
     "rate.received", "rate.sent", "bytes.received", "latency.p50", "latency.p90", "latency.p99", "latency.p99.9",
-    "latency.max", "cpu.broker", "cpu.agents", "rss.broker", "rss.agents",
+    "latency.max", "cpu.broker", "cpu.agents", "cpu.lab", "rss.broker", "rss.agents",
 )  # fmt: skip
 ESCAPE = "\x1b"
 

@@ -197,8 +197,8 @@ _sampled("a full machine", 0.7, (0.5, 0.5))
 _sampled("a full machine with a busy broker", 0.95, (0.9, 0.1))
 # The lab's own work for ten messages in one call each way, as the calibrations of the folder say: just less (size 12)
 # or just more (size 13) than a tenth of one core over the two seconds.
-for _amount, _size in {"little": 12, "much": 13}.items():
-    _free: dict[str, object] = {"send": "free", "transaction": 0, "size": _size, "producers": 1}
+for _amount, _bytes in {"little": 12, "much": 13}.items():
+    _free: dict[str, object] = {"send": "free", "transaction": 0, "size": _bytes, "producers": 1}
     _waiting = _free | {"send": "confirmed"}
     _sampled(f"{_amount} lab in a busy agent", 0.4, (0.2, 0.86), declared=_free)
     _sampled(f"{_amount} lab in idle agents", 0.4, (0.2, 0.2), declared=_free)

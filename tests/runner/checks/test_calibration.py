@@ -5,11 +5,13 @@ import time
 import pytest
 import uvloop
 
+from mqlab.drivers import ReceivedBatch
 from mqlab.drivers.api import Matrix
-from mqlab.events.recorder import Recorder
-from mqlab.runner.agents.bodies import BodyMaker
+from mqlab.runner.agents.bodies import BodyMaker, message_ranges
+from mqlab.runner.agents.receipts import ReceiptLog
 from mqlab.runner.checks.calibration import Calibration, calibrate, combinations
 from mqlab.study import Point
+from mqlab.wire.native.bodies import Bodies
 from runner.points import asking, point
 
 
@@ -51,23 +53,24 @@ def test_numbering_counts_for_each_message(monkeypatch: pytest.MonkeyPatch) -> N
     assert calibrated(point()).sent_message >= 0.9e-5
 
 
+def test_checking_counts_for_each_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(bodies: Bodies) -> list[tuple[int, int, int, int]]:
+        spin(len(bodies) * 1e-5)
+        return message_ranges(bodies)
+
+    monkeypatch.setattr("mqlab.runner.agents.receipts.message_ranges", slow)
+    assert calibrated(point()).received_message >= 0.9e-5
+
+
 def test_recording_counts_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    init = Recorder.__init__
+    record = ReceiptLog.record
 
-    def slow(self: Recorder, *arguments: object, **named: object) -> None:
-        init(self, *arguments, **named)  # type: ignore[arg-type]  # whatever they are
-        append = self.receipts.append
+    def slow(self: ReceiptLog, arrival: ReceivedBatch, received: int) -> list[tuple[int, int, int, int]]:
+        spin(1e-4)
+        return record(self, arrival, received)
 
-        def slow_append(**columns: int) -> None:
-            spin(1e-4)
-            append(**columns)
-
-        self.receipts.append = slow_append
-
-    monkeypatch.setattr(Recorder, "__init__", slow)
-    found = calibrated(point())
-    assert found.received_call >= 0.9e-4
-    assert found.received_message < 1e-5
+    monkeypatch.setattr(ReceiptLog, "record", slow)
+    assert calibrated(point()).received_call >= 0.9e-4
 
 
 def test_one_point_stands_for_all_with_the_same_work() -> None:

@@ -158,7 +158,7 @@ def calibration_table(results: RunResults) -> Table | None:
 def _way(costs: JsonObject) -> str:
     if costs["pattern"] == "request-reply":
         return "request/reply"
-    return "transacted" if costs["transacted"] else costs["send"]
+    return "transacted" if costs["transacted"] else str(costs["send"])
 
 
 def machine_tables(results: RunResults) -> list[Table]:
