@@ -53,7 +53,7 @@ def print_summary(folder: RunFolder, console: Console) -> None:
         for warning in warnings(results):
             console.print(say(f"! {warning}", "yellow"))
         console.print(_matrix(results, say))
-        _more(console, say, len(results.points) - _ROWS, "point")
+        _more(console, say, len(results.study_points) - _ROWS, "point")
         console.print(say(f"{audit.label}: {audit.figure}; {audit.note}", STYLES[audit.tone]))
         rejected_runs = [run_audit for run_audit in results.audits if run_audit.status != CLEAN]
         for rejected in rejected_runs[:_REJECTED]:
@@ -82,7 +82,7 @@ def _matrix(results: RunResults, say: Say) -> Table:
         stamps = results.stamps_of(name) if origin == MEASURED else ()
         head = "\n".join((name, origin, *(f"[{stamp}]" for stamp in stamps)))
         table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right")
-    for point in results.points[:_ROWS]:
+    for point in results.study_points[:_ROWS]:
         table.add_row(
             say(point.label), *(_figure(results, subject, point, metric, say) for subject in subjects(results))
         )
