@@ -209,7 +209,9 @@ def test_a_share_of_the_peak_is_one_of_what_the_producers_reached(played: Played
     peak = point(least=2, most=2)
     half = peak.model_copy(update={"name": "rate=50%", "peak_share": 0.5})
     played.copies = 4.0
-    order = play(played, tmp_path, [peak, half], one=[1000.0, 3000.0, 1.0, 1.0], other=[2000.0, 6000.0, 1.0, 1.0])
+    order = play(
+        played, tmp_path, [peak, half], one=[1000.0, 3000.0, 900.0, 900.0], other=[2000.0, 6000.0, 900.0, 900.0]
+    )
     assert len(order) == 8
     assert played.paces["one"] == [None, None, 250.0, 250.0]
     assert played.paces["other"] == [None, None, 500.0, 500.0]
