@@ -17,7 +17,7 @@ def test_the_list_as_json() -> None:
     found = json.loads(run("--json").stdout)["studies"]
     assert [study["study"] for study in found] == built_in_studies()
     ours = next(study for study in found if study["study"] == "jms-four-brokers")
-    assert list(ours["scenarios"]) == list("ABCDEFGH")
+    assert list(ours["scenarios"]) == [*"ABCDEFGH", "open-loop"]
     assert (ours["published_values"], len(ours["systems_published"])) == (37, 4)
 
 

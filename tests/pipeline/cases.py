@@ -160,9 +160,9 @@ for _name, (_sends, _arrivals, _changes) in _STEADINESS.items():
             _run.receive(_first, _arrived * (_part + 1) // 10 - _arrived * _part // 10, at=_at + 1_000_000)
     if _late := sum(_sends) - sum(_arrivals):
         _run.receive(sum(_arrivals), _late, at=STOP + FIFTH)
-case("steady once 1", scenario="steady once", repetition=1, declared={"producers": 1}).send(0, 10, MIDDLE).send(
-    10, 90, MIDDLE + 1
-).receive(0, 10).receive(10, 90, at=STOP)
+_run = case("steady once 1", scenario="steady once", repetition=1, declared={"producers": 1})
+for _part in range(10):
+    _run.send(10 * _part, 10).receive(10 * _part, 10, at=MIDDLE if _part == 0 else STOP)
 case("steady once 2", scenario="steady once", repetition=2, declared={"producers": 1}).send(0, 10).receive(0, 10)
 for _name, _took in {"a short latency": 900 * MILLI, "a long latency": 1_050 * MILLI}.items():
     _run = case(_name, declared={"producers": 1, "batch": 1})

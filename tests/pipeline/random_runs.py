@@ -23,8 +23,9 @@ def _random_run(number: int, chance: random.Random) -> Run:
     topic, consumers = chance.random() < 0.5, chance.randint(1, 3)
     run = Run(
         number,
+        # A point of its own: few of these runs are steady, and all of them must be used.
         scenario=f"S{number % 7}",
-        repetition=number // 7,
+        point=f"number={number}",
         consumers=tuple(range(consumers)) if topic else (0,) * consumers,
         producers=chance.randint(1, 3),
         destinations=chance.randint(1, 2),
@@ -58,7 +59,9 @@ def _random_asking(number: int, chance: random.Random) -> Run:
     """Round trips of several requesters; in every third run some request or reply is lost."""
     requesters, responders = chance.randint(1, 4), chance.randint(1, 2)
     offsets = {1: chance.randint(-SECOND, SECOND), 2: chance.randint(-SECOND, SECOND)}
-    run = Run.asking(number, requesters, responders, scenario=f"R{number % 5}", repetition=number // 5, offsets=offsets)
+    run = Run.asking(
+        number, requesters, responders, scenario=f"R{number % 5}", point=f"number={number}", offsets=offsets
+    )
     for requester in range(requesters):
         at = BEGIN - offsets[1]
         for seq in range(chance.randint(0, 40)):

@@ -191,6 +191,9 @@ def cut_down(folder: Path, scenarios: str) -> SyntheticRuns:
     declared = yaml.safe_load((folder / "study.yaml").read_text())
     declared["scenarios"] = {name: declared["scenarios"][name] for name in scenarios}
     declared.pop("prose", None)
+    declared["scales"]["quick"].pop("scenarios")
+    declared["scales"]["standard"].pop("scenarios")
+    declared["exhibits"] = [exhibit for exhibit in declared["exhibits"] if exhibit.get("of") != ["open-loop"]]
     (folder / "study.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
     claims = [
         c

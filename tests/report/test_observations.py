@@ -8,6 +8,7 @@ from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, judge
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.curves import latency_figure
 from mqlab.report.exhibits.lab_tables import latency_table
+from mqlab.report.render.content import Figure
 from mqlab.report.render.json_document import as_json
 from mqlab.study import Claim
 from mqlab.study.metric import METRICS, fewest_observations
@@ -81,18 +82,22 @@ def test_programs_are_told_too(made: SyntheticRuns, write: Write) -> None:
 def test_a_closed_loop_says_so_and_has_no_planned_time(made: SyntheticRuns, write: Write) -> None:
     results = RunResults.of(write(made))
     table = latency_table(results)
-    assert {row.cells[0].note for row in table.rows} == {CLOSED}
+    loops = {row.cells[0].text: row.cells[0].note for row in table.rows}
+    assert (loops["A"], loops["open-loop (rate=50%)"]) == (CLOSED, "open loop")
+    closed, opened = (next(note for note in table.notes if note.startswith(loop)) for loop in ("Closed", "Open"))
+    assert closed.startswith("Closed loop: stalls are under-represented.")
+    assert "planned time" not in closed
+    assert "planned time" in opened
     figure = latency_figure(results, results.points[0])
-    assert figure is not None
-    for notes in (table.notes, figure.notes):  # type: ignore[union-attr]
-        assert any(note.startswith("Closed loop: stalls are under-represented.") for note in notes)
-        assert not any("planned time" in note for note in notes)
+    assert isinstance(figure, Figure)
+    assert closed in figure.notes
+    assert opened not in figure.notes
 
 
 def test_an_open_loop_counts_from_the_planned_time(made: SyntheticRuns, write: Write) -> None:
     results = RunResults.of(write(made))
     point = results.points[0].model_copy(update={"rate": 100.0})
     figure = latency_figure(results, point)
-    assert figure is not None
-    assert any(note.startswith("Open loop: ") and "planned time" in note for note in figure.notes)  # type: ignore[union-attr]
-    assert not any("losed loop" in note for note in figure.notes)  # type: ignore[union-attr]
+    assert isinstance(figure, Figure)
+    assert any(note.startswith("Open loop: ") and "planned time" in note for note in figure.notes)
+    assert not any("losed loop" in note for note in figure.notes)

@@ -73,7 +73,8 @@ def test_longer_phases_take_a_quarter_of_the_time_at_most() -> None:
 
 def test_a_run_is_extended_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two real repetitions; of the first run, the agents say that it was not steady."""
-    play_really, phases = RunExecution.play, []
+    play_really = RunExecution.play
+    phases: list[Phases] = []
 
     async def play_unsteadily(run: RunExecution, running: Running | None) -> RunOutcome:
         phases.append(run.point.phases)

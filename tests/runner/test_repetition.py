@@ -84,15 +84,19 @@ class Played:
     def __init__(self) -> None:
         self.order: list[tuple[str, str, int]] = []
         self.rates: dict[str, Iterator[float | None]] = {}
+        self.paces: dict[str, list[float | None]] = {}
+        self.copies = 1.0
 
     async def play(self, one: RunExecution, _: Running) -> RunOutcome:
         self.order.append((one.point.scenario, one.system.label, one.repetition))
         one.watch("measure", one.point.phases.measure)
         rate = next(self.rates[one.system.label])
+        self.paces.setdefault(one.system.label, []).append(one.point.rate)
         if rate is None:
             return RunOutcome(INCOMPLETE, "it broke")
         measured = one.point.phases.measure
-        return RunOutcome(COMPLETE, "", counted_received=round(rate * measured), seconds=measured)
+        counted = round(rate * measured)
+        return RunOutcome(COMPLETE, "", counted_received=counted, seconds=measured, copies=self.copies)
 
 
 @pytest.fixture
@@ -250,6 +254,25 @@ def test_a_run_with_an_empty_measure_phase_is_played_again_with_a_longer_one(pla
 def test_a_system_that_never_delivers_is_not_played_for_ever(played: Played, tmp_path: Path) -> None:
     order = play(played, tmp_path, [point(least=1, most=1)], one=[0.0] * 5)
     assert len(order) == 5
+
+
+def test_a_share_of_the_peak_is_one_of_what_the_producers_reached(played: Played, tmp_path: Path) -> None:
+    """The peak of a system is the mean of its runs, for each of the copies."""
+    peak = point(least=2, most=2)
+    half = peak.model_copy(update={"name": "rate=50%", "peak_share": 0.5})
+    played.copies = 4.0
+    order = play(
+        played, tmp_path, [peak, half], one=[1000.0, 3000.0, 900.0, 900.0], other=[2000.0, 6000.0, 900.0, 900.0]
+    )
+    assert len(order) == 8
+    assert played.paces["one"] == [None, None, 250.0, 250.0]
+    assert played.paces["other"] == [None, None, 500.0, 500.0]
+
+
+def test_a_share_of_an_unknown_peak_is_not_played(played: Played, tmp_path: Path) -> None:
+    peak = point(least=1, most=1)
+    half = peak.model_copy(update={"name": "rate=50%", "peak_share": 0.5})
+    assert play(played, tmp_path, [peak, half], one=[None]) == [("A", "one", 1)]
 
 
 def test_a_run_that_was_played_again_leaves_no_events_and_is_named(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
 from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, estimate, load_study
-from mqlab.study.language.units import format_duration, format_rate, format_size
+from mqlab.study.language.units import format_duration, format_size
 
 _COLUMNS: Final = (
     "scenario", "point", "destinations", "producers", "consumers", "size", "persistent", "transaction", "send", "batch",
@@ -63,7 +63,7 @@ def _table(points: Sequence[Point]) -> Table:
             str(point.transaction or "none"),
             point.send,
             str(point.batch),
-            "max" if point.rate is None else format_rate(point.rate),
+            point.pace,
             _runs(expected),
             f"{point.messages} messages" if point.messages else _time(expected),
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 
 from mqlab import __version__
 from mqlab.events.folder import RunFolder
@@ -111,6 +112,8 @@ class Conductor:
         self._rounds = Rounds([], plan.budget, self._started)
         self._last_rate: float | None = None
         seconds = sum(estimate(self._capabilities.points_of(system)).least_seconds for system in plan.systems)
+        # What the producers of a system reached in a closed loop, by workload.
+        self._peaks: dict[tuple[str, str], float] = {}
         self._extensions = Extensions(seconds, unsteady=plan.watch_noise)
         self._meta: JsonObject = {}
 
@@ -214,6 +217,9 @@ class Conductor:
             self._last_rate = outcome.rate(series.point)
             if not outcome.disturbed:
                 series.rates[series.played] = outcome.rates(series.point)
+            if series.point.loop == "closed":
+                peak = fmean(series.values or [self._last_rate]) / outcome.copies
+                self._peaks[series.system.label, series.point.workload] = peak
 
     def _plays(self, series: RunSeries) -> bool:
         return not self._capabilities.why_not(series.system, series.point)
@@ -251,11 +257,16 @@ class Conductor:
     async def _play(self, point: Point, base: System, repetition: int, extension: int = 0) -> RunOutcome:
         system = self._configure(base, point)
         self._runs += 1
+        peak = self._peaks.get((base.label, point.workload))
+        if point.peak_share is not None and peak:
+            point = point.model_copy(update={"rate": point.peak_share * peak})
         run = RunExecution(
             number=self._runs, study=self._plan.study.id, point=point, system=system, repetition=repetition,
             folder=self._folder, agents=self._agents, watch=lambda phase, seconds: self._report(point, phase, seconds),
             data=self._data, extension=extension, watch_noise=self._plan.watch_noise,
         )  # fmt: skip
+        if point.peak_share is not None and not peak:
+            return run.record_failure("its rate is a share of the peak, and no peak was measured")
         try:
             running = await self._systems.get(system) if point.topology == "client" else None
         except SystemFailedError as error:

@@ -52,13 +52,19 @@ class Exhibit:
         return values
 
     def select_points(self, points: Iterable[Point]) -> list[Point]:
-        accepted = self.accepted_values()
+        """Without `of`, those of all scenarios but the lab's own."""
+        accepted, chosen = self.accepted_values(), [*points]
+        of = self.of or {point.scenario for point in chosen} - own_scenarios(chosen)
         return [
             point
-            for point in points
-            if (not self.of or point.scenario in self.of)
-            and all(point.parameters.get(name) in values for name, values in accepted.items())
+            for point in chosen
+            if point.scenario in of and all(point.parameters.get(name) in values for name, values in accepted.items())
         ]
 
     def title_for(self, scenario: str) -> str:
         return self.title.replace("{scenario}", scenario)
+
+
+def own_scenarios(points: Iterable[Point]) -> set[str]:
+    """The scenarios that the lab adds to a study: those with shares of the measured peak."""
+    return {point.scenario for point in points if point.peak_share is not None}

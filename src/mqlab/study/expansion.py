@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from mqlab.study.language.consistency import check_complete, first_inconsistency
 from mqlab.study.language.parameters import SHORT_NAMES, flatten, format_value, short_name
+from mqlab.study.language.units import PeakShare
 from mqlab.study.language.value_types import Parameters
 from mqlab.study.point import Phases, Point, Repeat
 
@@ -47,7 +48,18 @@ def expand(scenario: str, parameters: Parameters, base: dict[str, str] | None = 
         if point.name in points:
             raise ValueError(f"the point {point.name} occurs twice")
         points[point.name] = point
+    _check_peaks(list(points.values()))
     return _with_bases(list(points.values()), base or {}, [short_name(name) for name in swept])
+
+
+def _check_peaks(points: list[Point]) -> None:
+    """A share of the peak needs the peak: an earlier point of the same workload with `rate: max`."""
+    peaks: set[str] = set()
+    for point in points:
+        if point.loop == "closed":
+            peaks.add(point.workload)
+        if point.peak_share is not None and point.workload not in peaks:
+            raise ValueError(f"rate: {point.pace} needs the peak; write max before it, like rate: [max, 70%]")
 
 
 def _check_settings(settings: Parameters) -> None:
@@ -98,9 +110,12 @@ def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Poin
         texts["requesters"] = str(requesters)
     # A parameter has the name of its field, unless it is set below.
     given = {short_name(each): value for each, value in values.items() if not each.startswith("settings.")}
+    rate = values["rate"]
     fields = {
         **dict.fromkeys(("producers", "consumers", "responders"), 0),
         **{name: value for name, value in given.items() if name in Point.model_fields},
+        "rate": None if isinstance(rate, PeakShare) else rate,
+        "peak_share": rate.share if isinstance(rate, PeakShare) else None,
         "destinations": values[f"{domain}s"],
         "requesters": requesters,
         "clients": clients,

@@ -5,12 +5,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from mqlab.study.language.units import format_percent, format_rate
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.statistics import look_count
+
+_NOT_WORKLOAD: Final = {"name", "parameters", "base", "rate", "peak_share", "phases", "repeat"}
 
 
 class _Frozen(BaseModel):
@@ -71,6 +74,7 @@ class Point(_Frozen):
     send: Literal["confirmed", "free"]
     batch: int = 1  # messages that a producer sends before it waits for their confirmations
     rate: float | None  # messages/s of all producers; None: as fast as the system accepts them
+    peak_share: float | None = None  # the rate is this share of the peak: the runner measures it with `rate: max` first
     consume_rate: float | None = None  # messages/s of all consumers; None: as fast as they arrive
     connections: Literal["each", "shared"]
     topology: Literal["client", "bindings", "distributed"] = "client"
@@ -93,13 +97,25 @@ class Point(_Frozen):
     @property
     def loop(self) -> Literal["open", "closed"]:
         """Open: a schedule plans the messages. Closed: the next message waits for the system."""
-        return "closed" if self.rate is None else "open"
+        return "closed" if self.rate is None and self.peak_share is None else "open"
+
+    @property
+    def pace(self) -> str:
+        """The rate, as the study writes it."""
+        if self.peak_share is not None:
+            return f"{format_percent(self.peak_share)} of the peak"
+        return "max" if self.rate is None else format_rate(self.rate)
+
+    @property
+    def workload(self) -> str:
+        """Everything but the rate and the length of the runs: what a point has in common with that of its peak."""
+        return self.model_dump_json(exclude=_NOT_WORKLOAD)
 
     @property
     def is_unthrottled(self) -> bool:
         """Whether producers wait neither for confirmations nor for a schedule."""
         one_way = self.pattern == "one-way" and not self.transaction
-        return one_way and self.send == "free" and self.rate is None
+        return one_way and self.send == "free" and self.loop == "closed"
 
     @property
     def seconds(self) -> float:

@@ -11,6 +11,7 @@ from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render.formatting import FLAG, FLAGGED, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
+from mqlab.study.exhibit import own_scenarios
 from mqlab.study.language.reference import Reference
 from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED, way_of_travel
 
@@ -108,6 +109,12 @@ class RunResults:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         return tuple(self.study.points(self.scale))
+
+    @cached_property
+    def study_points(self) -> tuple[Point, ...]:
+        """Those of the study itself, without the scenarios that the lab added."""
+        of_lab = own_scenarios(self.points)
+        return tuple(point for point in self.points if point.scenario not in of_lab)
 
     @cached_property
     def declared(self) -> tuple[Point, ...]:

@@ -139,7 +139,7 @@ def connections(point: Point) -> str:
 
 
 def summary(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
-    replies = any(point.pattern == "request-reply" for point in results.points)
+    replies = any(point.pattern == "request-reply" for point in results.study_points)
     roles = ("Producers or requesters", "Consumers or responders") if replies else ("Producers", "Consumers")
     head = ("Scenario", "Destination Type", "Durability", "Msg Size", *roles, "ACK Mode")
     rows = tuple(
@@ -152,7 +152,7 @@ def summary(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
             number(f"{point.consumers or point.responders:,}"),
             Cell(f"TX ({point.transaction} msgs)" if point.transaction else formatting.ACKNOWLEDGE[point.acknowledge]),
         )
-        for point in results.points
+        for point in results.study_points
     )
     folded = len(rows) > formatting.LONG
     return (Table(exhibit.title, head, rows, ("P = Persistent. NP = Non Persistent.",), folded=folded),)

@@ -11,6 +11,7 @@ from mqlab.report.exhibits.cells import why_hidden
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Tile
 from mqlab.study import Exhibit, Point
+from mqlab.study.exhibit import own_scenarios
 from mqlab.study.language.units import format_time
 
 _SYSTEMS: Final = 2
@@ -23,7 +24,7 @@ def headline(results: RunResults) -> str:
     shown = [metric for exhibit in results.study.exhibits for metric in _shown(exhibit)]
     metric = next((metric for metric in (*shown, "rate.work") if metric in known), (*shown, "rate.received")[0])
     # A study with one-way messages and with requests counts both as work: each request once.
-    mixed = {point.work for point in results.points} > {metric}
+    mixed = {point.work for point in results.study_points} > {metric}
     return "rate.work" if mixed and "rate.work" in known else metric
 
 
@@ -142,9 +143,12 @@ def _scale_warnings(results: RunResults) -> Iterator[str]:
 
 
 def lengths(points: Sequence[Point]) -> str:
-    """The measured time of a run of these points, or its fixed number of messages."""
+    """The measured time of a run of the study's own points, or its fixed number of messages."""
+    of_lab = own_scenarios(points)
     texts = [
-        f"{point.messages:,} messages" if point.messages else format_time(point.phases.measure) for point in points
+        f"{point.messages:,} messages" if point.messages else format_time(point.phases.measure)
+        for point in points
+        if point.scenario not in of_lab
     ]
     distinct = list(dict.fromkeys(texts))
     return formatting.listed(distinct) if len(distinct) <= _LENGTHS else f"{distinct[0]} to {distinct[-1]}"

@@ -10,7 +10,6 @@ from mqlab.report.exhibits.cells import absent, flag_notes, measured, needs_unit
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Table, number, row
 from mqlab.study import METRICS, Point
-from mqlab.study.language.units import format_rate
 from mqlab.study.metric import metrics_of
 
 _DURABILITY: Final = {
@@ -45,7 +44,7 @@ def points_table(results: RunResults) -> Table:
                 _travelled(results, system, point),
                 Cell(str(point.clients) if point.clients else point.connections),
                 Cell(_sending(system, point)),
-                Cell("max" if point.rate is None else format_rate(point.rate)),
+                Cell(point.pace),
                 _runs(results, system, point),
             )
         )

@@ -29,10 +29,10 @@ def matrix(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
         f"{formatting.metric(metric).capitalize()}, {unit}.",
         f"{formatting.PLUS_MINUS} is the half width of the 95 % interval over the valid runs; "
         f"{formatting.LOWER_BOUND} marks a figure that the lab bounded: the system can do at least this much.",
-        *notes_of(results, results.points, [metric]),
+        *notes_of(results, results.study_points, [metric]),
     )
     table = _matrix(results, metric)
-    if exhibit.rows == "scenario" or len(results.points) > _WIDEST:
+    if exhibit.rows == "scenario" or len(results.study_points) > _WIDEST:
         table = _transposed(table)
     blocks: list[Block] = [Table(exhibit.title, tuple(cell.full_text for cell in table[0]), _rows(table[1:]), notes)]
     return (*blocks, *_ratios(results, metric))
@@ -40,11 +40,14 @@ def matrix(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
 
 def _matrix(results: RunResults, metric: str) -> list[list[Cell]]:
     """Systems down, points across."""
-    head = [Cell("System"), *(Cell(point.label) for point in results.points)]
+    head = [Cell("System"), *(Cell(point.label) for point in results.study_points)]
     return [
         head,
         *(
-            [system_cell(results, *subject), *(_value(results, subject, point, metric) for point in results.points)]
+            [
+                system_cell(results, *subject),
+                *(_value(results, subject, point, metric) for point in results.study_points),
+            ]
             for subject in subjects(results)
         ),
     ]
@@ -70,7 +73,7 @@ def _value(results: RunResults, subject: Subject, point: Point, metric: str) -> 
 
 def _ratios(results: RunResults, metric: str) -> tuple[Block, ...]:
     """Measured values as multiples of published ones: beside verdicts, the only figures that a report computes."""
-    head = [Cell("Compared with"), *(Cell(point.label) for point in results.points)]
+    head = [Cell("Compared with"), *(Cell(point.label) for point in results.study_points)]
     tables: list[Block] = []
     # The studies sent message by message.
     for system in (system for system in results.systems if system.name not in results.packed):
@@ -78,11 +81,11 @@ def _ratios(results: RunResults, metric: str) -> tuple[Block, ...]:
         cells = [head] + [
             [
                 system_cell(results, name, PUBLISHED),
-                *(_ratio(results, system.name, name, point, metric) for point in results.points),
+                *(_ratio(results, system.name, name, point, metric) for point in results.study_points),
             ]
             for name in results.study.systems_published
         ]
-        if len(results.points) > _WIDEST:
+        if len(results.study_points) > _WIDEST:
             cells = _transposed(cells)
         note = "Computed in this report: our figure / the published one. The machines differ: compare shapes."
         if results.study.systems_published:

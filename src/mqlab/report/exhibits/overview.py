@@ -23,7 +23,7 @@ Row = tuple[str, bar_charts.Bar]
 
 def overview(results: RunResults) -> Figure | None:
     metric = headline(results)
-    all_points = len(results.points) <= _ROWS and all(len(point.label) <= _NAME for point in results.points)
+    all_points = len(results.study_points) <= _ROWS and all(len(point.label) <= _NAME for point in results.study_points)
     bars = list(_each(results, metric) if all_points else _best(results, metric))
     if not any(bar.value for _, bar in bars):
         return None
@@ -43,13 +43,13 @@ def overview(results: RunResults) -> Figure | None:
 
 
 def _each(results: RunResults, metric: str) -> Iterator[Row]:
-    for point in results.points:
+    for point in results.study_points:
         for subject in subjects(results):
             yield point.label, bar(results, subject, point, metric)
 
 
 def _best(results: RunResults, metric: str) -> Iterator[Row]:
-    for name in results.study.scenarios:
+    for name in dict.fromkeys(point.scenario for point in results.study_points):
         for subject in subjects(results):
             bars = [bar(results, subject, point, metric) for point in results.points_of(name)]
             if bars:

@@ -15,6 +15,7 @@ from mqlab.report.exhibits.overview import overview
 from mqlab.report.render import formatting
 from mqlab.report.render.content import Block, Page, Prose, Section
 from mqlab.study import Exhibit, Point
+from mqlab.study.exhibit import own_scenarios
 
 # The most points whose latencies and series are drawn: pictures of hundreds of points would take minutes.
 DRAWN: Final = 12
@@ -92,7 +93,7 @@ def _exhibit_sections(results: RunResults) -> Iterator[Section]:
 
 def drawn_points(results: RunResults) -> list[Point]:
     """The points whose latencies and series are drawn: all of a few, else the highest of every scenario in turn."""
-    if len(results.points) <= DRAWN:
+    if len(results.study_points) <= DRAWN:
         return list(results.points)
     metric = headline(results)
 
@@ -108,8 +109,10 @@ def drawn_points(results: RunResults) -> list[Point]:
 
 def _scenario(results: RunResults, name: str, exhibits: Sequence[Exhibit], drawn: set[tuple[str, str]]) -> Section:
     scenario = results.study.scenarios[name]
-    content: list[Block] = [block for exhibit in exhibits for block in blocks(results, exhibit, name)]
     points = results.points_of(name)
+    # The study's exhibits say nothing of a scenario that the lab added.
+    shown = () if own_scenarios(points) else exhibits
+    content: list[Block] = [block for exhibit in shown for block in blocks(results, exhibit, name)]
     chosen = [point for point in points if (point.scenario, point.name) in drawn]
     for point in chosen:
         content += [figure for figure in (latency_figure(results, point), series_figure(results, point)) if figure]

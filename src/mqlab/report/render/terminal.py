@@ -56,8 +56,8 @@ def print_summary(folder: RunFolder, console: Console) -> None:
         for warning in warnings(results):
             console.print(say(f"! {warning}", "yellow"))
         console.print(_matrix(results, say))
-        _more(console, say, len(results.points) - _ROWS, "point")
-        for note in travel_notes(results, results.points):
+        _more(console, say, len(results.study_points) - _ROWS, "point")
+        for note in travel_notes(results, results.study_points):
             console.print(say(note))
         console.print(say(f"{audit.label}: {audit.figure}; {audit.note}", STYLES[audit.tone]))
         rejected_runs = [run_audit for run_audit in results.audits if run_audit.status != CLEAN]
@@ -90,7 +90,7 @@ def _matrix(results: RunResults, say: Say) -> Table:
         stamps = results.stamps_of(name) if origin == MEASURED else results.published_stamps
         head = "\n".join((name, origin, *(f"[{stamp}]" for stamp in stamps)))
         table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right")
-    for point in results.points[:_ROWS]:
+    for point in results.study_points[:_ROWS]:
         table.add_row(
             say(point.label), *(_figure(results, subject, point, metric, say) for subject in subjects(results))
         )

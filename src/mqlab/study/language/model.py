@@ -63,7 +63,7 @@ class Layer(types.StrictModel):
     send: types.Sweep[types.Send] = UNSET
     batch: types.Sweep[types.Batch] = UNSET
     rate: types.Sweep[types.Rate] = UNSET
-    consume_rate: types.Sweep[types.Rate] = UNSET
+    consume_rate: types.Sweep[types.ConsumeRate] = UNSET
     connections: types.Sweep[types.Connections] = UNSET
     topology: types.Sweep[types.Topology] = UNSET
     settings: dict[types.Identifier, types.Sweep[types.ParameterText]] = UNSET
@@ -78,7 +78,7 @@ class Layer(types.StrictModel):
             raise types.value_error("has topics and queues; write only one of them")
         if "requesters" in self.model_fields_set and {"clients", "threads"} & self.model_fields_set:
             raise types.value_error("has requesters and clients or threads; clients x threads are the requesters")
-        if "messages" in self.model_fields_set and self.phases is not UNSET:
+        if "messages" in self.model_fields_set and self.messages is not None and self.phases is not UNSET:
             for key in sorted({"warmup", "measure"} & self.phases.model_fields_set):
                 raise types.value_error(
                     f"a fixed amount of work (messages) has no {key} phase; leave one of them out", key=("phases", key)

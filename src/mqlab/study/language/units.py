@@ -5,6 +5,7 @@ Every `parse_*` raises ValueError with a sentence that names the accepted forms.
 """
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -13,6 +14,13 @@ SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "min": Decimal(60), "
 PER_SECOND: Final = {"/s": 1, "k/s": 10**3, "M/s": 10**6}
 
 _NUMBER: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s?([A-Za-z/%]+)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PeakShare:
+    """A rate as a share of the measured peak: of what the same workload reached with `rate: max` on the same system."""
+
+    share: float
 
 
 def _split(text: str) -> tuple[Decimal, str] | None:
@@ -82,9 +90,21 @@ def parse_rate(text: str) -> float:
     return float(parsed[0] * PER_SECOND[parsed[1]])
 
 
-def format_rate(rate: float) -> str:
+def format_rate(rate: float | PeakShare) -> str:
+    if isinstance(rate, PeakShare):
+        return format_percent(rate.share)
     exact = Decimal(repr(rate))
     return min((f"{_plain(exact / unit)}{name}" for name, unit in PER_SECOND.items()), key=len)
+
+
+def parse_rate_or_share(text: str) -> float | PeakShare:
+    """Return messages per second, or a share of the peak: `5k/s`, `70%`."""
+    if not text.endswith("%"):
+        return parse_rate(text)
+    share = parse_percent(text)
+    if not 0 < share <= 1:
+        raise ValueError(f"'{text}' is not a share of the peak; write one above 0% and at most 100%")
+    return PeakShare(share)
 
 
 def parse_percent(text: str) -> float:

@@ -11,7 +11,15 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
-from mqlab.study.language.units import format_size, parse_percent, parse_rate, parse_size, parse_time
+from mqlab.study.language.units import (
+    PeakShare,
+    format_size,
+    parse_percent,
+    parse_rate,
+    parse_rate_or_share,
+    parse_size,
+    parse_time,
+)
 from mqlab.study.metric import METRICS
 from mqlab.study.repetition import RepetitionRule
 
@@ -180,7 +188,6 @@ FileName = Annotated[str, _from_text(_file, "the name of a file")]
 MetricName = Annotated[str, _from_text(_metric, "a metric like rate.received")]
 Count = Annotated[int, _from_text(_integer(1, MAX_ROLES), "a whole number")]
 CountOrZero = Annotated[int, _from_text(_integer(0, MAX_ROLES), "a whole number")]
-Messages = Annotated[int, _from_text(_integer(1, 10**9), "a whole number")]
 Preload = Annotated[int, _from_text(_integer(0, 10**7), "a whole number")]
 Size = Annotated[int, _from_text(_body, "a size like 12B or 1KiB")]
 YesNo = Annotated[bool, _from_text(_yes_no, "yes or no")]
@@ -211,9 +218,13 @@ def _number_or(keyword: str) -> Callable[[str], int]:
 
 
 Transaction = Annotated[int, _from_text(_keyword_or("none", 0, _number_or("none")), "a whole number or none")]
+Messages = Annotated[int | None, _from_text(_keyword_or("none", None, _integer(1, 10**9)), "a whole number or none")]
 # `auto` is the former default.
 Batch = Annotated[int, _from_text(_keyword_or("auto", 1, _number_or("auto")), "a whole number")]
-Rate = Annotated[float | None, _from_text(_keyword_or("max", None, parse_rate), "a rate like 5k/s, or max")]
+Rate = Annotated[
+    PeakShare | float | None, _from_text(_keyword_or("max", None, parse_rate_or_share), "a rate like 5k/s, or max")
+]
+ConsumeRate = Annotated[float | None, _from_text(_keyword_or("max", None, parse_rate), "a rate like 5k/s, or max")]
 Prefetch = Annotated[int | None, _from_text(_keyword_or("auto", None, _number_or("auto")), "a whole number or auto")]
 Selector = Annotated[str, _from_text(_keyword_or("none", "", _selector), "a condition, or none")]
 Until = Annotated[
