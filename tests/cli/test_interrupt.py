@@ -154,6 +154,7 @@ def test_while_spark_works(tmp_path: Path) -> None:
     study, runs = tmp_path / "small.yaml", tmp_path / "runs"
     study.write_text(SMALL)
     said = interrupted(tmp_path, "run", study, "--only", "B", "--runs", runs, when=spark_is_up)
-    assert "mqlab: interrupted" in said
+    folder = only_folder(runs)
+    assert said.splitlines()[-1] == f"mqlab: interrupted; the events are kept: mqlab measure {folder.path}"
     assert "Traceback" not in said
-    assert only_folder(runs).meta()["status"] == "complete", "all of the load is there"
+    assert folder.meta()["status"] == "complete", "all of the load is there"

@@ -155,6 +155,21 @@ async def test_guesses_of_an_address_are_checked_slowly_after_so_many(
 
 
 @in_loop
+async def test_the_answer_to_a_wrong_password_is_late_and_nobody_else_waits_for_it(
+    users: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGIN_DELAY_LEAST", "LOGIN_DELAY", "HELLO_SECONDS"):
+        monkeypatch.setattr(limits, name, 1000.0)
+    async with running(local(users=users)) as (broker, (address,)):
+        waiting = asyncio.ensure_future(guess(address, "ann"))
+        while not broker.guard.failures("127.0.0.1", "ann", asyncio.get_running_loop().time()):
+            await asyncio.sleep(0.001)
+        await logged_in(address, "ann", ANN)
+        assert not waiting.done()
+        waiting.cancel()
+
+
+@in_loop
 async def test_a_password_that_was_right_is_not_hashed_again(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(local(users=users)) as (broker, (address,)):
         await logged_in(address, "ann", ANN)

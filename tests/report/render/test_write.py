@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure_tables import NotMeasuredError
+from mqlab.pipeline.measure_tables import EventSources, NotMeasuredError, complete_measures
 from mqlab.report import write_report
 from mqlab.study import load_study
 from report.conftest import Write
@@ -35,6 +35,16 @@ def test_a_run_that_was_not_measured_has_no_report(made: SyntheticRuns, write: W
     (folder.measures / "measures" / "part.parquet").unlink()
     (folder.measures / "measures").rmdir()
     with pytest.raises(NotMeasuredError):
+        write_report(folder)
+
+
+def test_events_that_changed_since_they_were_measured_have_no_report(small: SyntheticRuns, write: Write) -> None:
+    folder = write(small)
+    complete_measures(folder, EventSources({}), {})
+    write_report(folder)
+    (folder.events / "sends").mkdir(parents=True)
+    (folder.events / "sends" / "run-00001.parquet").write_bytes(b"")
+    with pytest.raises(NotMeasuredError, match=r"run-00001\.parquet was added or removed"):
         write_report(folder)
 
 
