@@ -45,7 +45,7 @@ class RunSeries:
 
     @property
     def values(self) -> list[float]:
-        """What the repetition rule looks at."""
+        """The rates that the repetition rule looks at."""
         return [rates["rate.work"] for rates in self.rates.values()]
 
     def is_enough(self, noise: RunNoise | None) -> bool:

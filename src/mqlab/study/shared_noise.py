@@ -38,7 +38,7 @@ class RunNoise(NamedTuple):
 
 
 class SharedNoise(NamedTuple):
-    """What all points say of one: a variance that counts as these degrees of freedom. `total`: those of all points."""
+    """The noise of all points: a variance that counts as these degrees of freedom. `total`: those of all points."""
 
     variance: float
     degrees_of_freedom: int
@@ -57,9 +57,9 @@ def moderated(noises: Sequence[RunNoise | None]) -> list[RunNoise | None]:
 
 
 def share(noises: Sequence[RunNoise]) -> SharedNoise | None:
-    """What the points have in common, from the spread of the logarithms of their variances; None if they are too few.
+    """The noise that the points have in common, by the logarithms of their variances; None if they are too few.
 
-    The logarithm of a variance with d degrees of freedom spreads by trigamma(d / 2) by chance alone. What they spread
+    The logarithm of a variance with d degrees of freedom spreads by trigamma(d / 2) by chance alone. Any spread
     beyond that is the difference of the points, which sets how many degrees of freedom they are worth to each other.
     """
     used = [noise for noise in noises if noise.variance > 0]
