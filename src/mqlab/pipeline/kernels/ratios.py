@@ -115,7 +115,7 @@ def _welch(looks: int) -> Column:
     """Half the width of the interval of the difference of two means of logarithms; null if one has a single run."""
     both = square_error(fn.col("logs_first")) + square_error(fn.col("logs_second"))
     degrees = fn.col("degrees_of_freedom")
-    return fn.when(both > 0, quantile(degrees, looks) * fn.sqrt(both)).when(degrees > 0, 0.0)
+    return fn.when(degrees.isNotNull(), fn.when(both > 0, quantile(degrees, looks) * fn.sqrt(both)).otherwise(0.0))
 
 
 def _welch_degrees() -> Column:

@@ -41,6 +41,7 @@ def measures(
 def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     in_order = fn.array_sort(fn.collect_list(fn.struct("run", "value")))
     count, value = fn.col("runs"), fn.col("value")
+    relative = square_error(fn.col("values")) * count / fn.pow(value, 2)
     own = (
         run_measures.groupBy(*_POINT, "metric", "unit")
         .agg(
@@ -49,7 +50,7 @@ def _means(run_measures: DataFrame, looks: int) -> DataFrame:
         )
         .withColumn("runs", fn.size("values"))
         .withColumn("value", mean(fn.col("values")))
-        .withColumn("variance", fn.when(count > 1, square_error(fn.col("values")) * count / fn.pow(value, 2)))
+        .withColumn("variance", fn.when((count > 1) & (value != 0), relative))
         .withColumn("degrees_of_freedom", fn.nullif(count - 1, fn.lit(0)))
     )
     # A mean of zero has no relative variance: no value of its runs differs from it, since none is negative.
