@@ -8,6 +8,7 @@ import pytest
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs
 from mqlab.study.statistics import t975
 from pipeline.cases import COST, EXHIBITS, OTHER
+from pipeline.intervals import half_width, paired_ratio
 from table_rows import Row, Tables
 
 
@@ -65,7 +66,8 @@ def test_every_positive_figure_of_a_point_with_a_base_has_its_impact(tables: Tab
 
 def test_systems_beside_each_other_both_ways(tables: Tables) -> None:
     row = comparison(tables, "embedded", "other", scenario="cost", point="trace=low")
-    ratio, low, high = paired(COST["low"], OTHER["low"])
+    ratio, low, high = paired_ratio(tables, ("cost", "trace=low"), "embedded", "other")
+    assert ratio == pytest.approx(paired(COST["low"], OTHER["low"])[0])
     assert [row["ratio"], row["low"], row["high"]] == pytest.approx([ratio, low, high])
     assert row["ci95"] == pytest.approx(high - ratio)
     assert (row["paired"], row["runs"], row["faster"]) == (True, 3, "other")
@@ -79,7 +81,7 @@ def test_systems_beside_each_other_both_ways(tables: Tables) -> None:
 
 def test_only_what_both_ran_and_what_the_exhibits_show_is_compared(tables: Tables) -> None:
     plain = [row for row in tables["comparisons"] if not row["over"]]
-    assert {row["metric"] for row in plain} == {"rate.received"}, "all latencies of these runs are zero"
+    assert {row["metric"] for row in plain} == {"rate.work", "rate.received"}, "all latencies of these runs are zero"
     assert {row["point"] for row in plain if row["scenario"] == "cost"} == {"trace=off", "trace=low"}
 
 
@@ -102,7 +104,7 @@ def test_peaks_and_where_they_are(tables: Tables) -> None:
     assert (row["scenario"], row["metric"], row["unit"], row["runs"], row["bound_by"]) == (
         "grid", "rate.received", "messages/s", 2, None,
     )  # fmt: skip
-    assert row["ci95"] == pytest.approx(t975(1) * np.std([0, 5], ddof=1) / math.sqrt(2))
+    assert row["ci95"] == pytest.approx(half_width(tables, ("grid", row["point"]), row["system"]))
 
 
 def test_peaks_of_two_systems_are_compared_wherever_they_are(tables: Tables) -> None:
@@ -119,5 +121,5 @@ def test_peaks_of_two_systems_are_compared_wherever_they_are(tables: Tables) -> 
 
 def test_what_exhibits_ask_for() -> None:
     found = exhibit_inputs(EXHIBITS)
-    assert found.compared_metrics == ("rate.received", "latency.max")
+    assert found.compared_metrics == ("rate.work", "rate.received", "latency.max")
     assert found.peaks == (("rate.received", ("threads",)), ("rate.received", ("clients", "threads")))

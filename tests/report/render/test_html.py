@@ -104,7 +104,7 @@ def test_travel_connections_and_bound_stand_beside_the_rate(whole_page: ReadPage
     first = dict(zip(table.head, table.row("A"), strict=True))
     assert first["Received, messages/s"] == "≥ 21,345,678 ± 213,457"
     assert (first["Messages travelled"], first["Connections"], first["Send"]) == ("n/a not recorded", "each", "free")
-    assert (first["Bound by"], first["Runs"]) == ("client a lower bound", "3 of 3 valid")
+    assert (first["Bound by"], first["Runs"]) == ("lab a lower bound", "3 of 3 valid")
     assert dict(zip(table.head, table.row("G"), strict=True))["Bound by"] == "disk"
 
 

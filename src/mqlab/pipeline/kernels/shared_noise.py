@@ -25,7 +25,7 @@ def moderate(table: DataFrame, over: Sequence[str], order: Sequence[str]) -> Dat
     shared = fn.size(fn.filter(_array(SPREAD), lambda spread: spread > fn.col("excess")))
     pooled = fn.exp(fn.col("log_mean") + _element(BIAS, fn.col("shared")))
     both = (fn.col("shared") * pooled + degrees * own) / (fn.col("shared") + degrees)
-    is_shared = (fn.col("points") >= FEWEST_POINTS) & (fn.col("shared") > 0)
+    is_shared = own.isNotNull() & (fn.col("points") >= FEWEST_POINTS) & (fn.col("shared") > 0)
     most = fn.greatest(degrees, fn.col("total"))
     return (
         table.withColumn("points", fn.count(used(own)).over(group))
