@@ -135,14 +135,19 @@ def test_a_request_with_its_reply_is_written_as_a_send_a_receipt_and_a_round_tri
 
 def test_a_round_trip_is_written_with_all_its_columns(folder: RunFolder) -> None:
     recorder = Recorder(folder, run=7, agent=2)
-    recorder.round_trips.append(requester=3, seq=2**40, t_planned=2**60, t_sent=2**60 + 1, t_received=2**60 + 2)
-    recorder.round_trips.append(requester=3, seq=2**40 + 1, t_planned=2**60, t_sent=2**60 + 1, t_received=NO_TIME)
+    recorder.round_trips.append(
+        requester=3, seq=2**40, t_planned=2**60, t_sent=2**60 + 1, t_received=2**60 + 2, mismatched=1
+    )
+    recorder.round_trips.append(
+        requester=3, seq=2**40 + 1, t_planned=2**60, t_sent=2**60 + 1, t_received=NO_TIME, mismatched=0
+    )
     recorder.close()
     first = {
         "run": 7, "agent": 2, "requester": 3, "seq": 2**40, "t_planned": 2**60, "t_sent": 2**60 + 1,
-        "t_received": 2**60 + 2,
+        "t_received": 2**60 + 2, "mismatched": True,
     }  # fmt: skip
-    assert rows(folder, "round_trips") == [first, {**first, "seq": 2**40 + 1, "t_received": None}]
+    unanswered = {**first, "seq": 2**40 + 1, "t_received": None, "mismatched": False}
+    assert rows(folder, "round_trips") == [first, unanswered]
 
 
 @pytest.mark.parametrize("table", ["sends", "receipts", "round_trips"])
