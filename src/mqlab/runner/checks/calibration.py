@@ -18,7 +18,7 @@ from mqlab.study import Phases, Point
 _LONGER_MEASURE_SECONDS: Final = (4.0, 16.0)
 _START_DELAY_SECONDS: Final = 0.05
 _ANSWER_SECONDS: Final = 60.0
-# What a null server writes at once: each message of the protocol is one of its own.
+# A null server writes so much at once; each message is one of its own.
 _MAX_WRITE_MESSAGES: Final = 1024
 _WRITE_BYTES: Final = 1 << 20
 
