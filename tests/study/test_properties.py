@@ -21,7 +21,7 @@ values = {
     "session.transaction": st.sampled_from(["none", "1", "10", "50"]),
     "prefetch": st.sampled_from(["auto", "1", "500"]),
     "send": st.sampled_from(["confirmed", "free"]),
-    "batch": st.sampled_from(["1"]),
+    "batch": st.sampled_from(["auto", "2"]),
     "rate": st.sampled_from(["max", "100/s", "5k/s", "1.5M/s"]),
     "connections": st.sampled_from(["each", "shared"]),
     "phases.warmup": st.sampled_from(["0s", "300ms", "2s"]),

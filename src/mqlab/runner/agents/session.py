@@ -59,7 +59,7 @@ class AgentSession:
         return [role.counters for role in (*self.active, *self.passive)]
 
     def travel(self) -> list[TravelRow]:
-        """The messages that each role sent and received, in records, messages and frames."""
+        """The records, messages and frames that each role sent and received."""
         return [self._travel(role) for role in (*self.active, *self.passive)]
 
     def _travel(self, role: ActiveRole | PassiveRole) -> TravelRow:
