@@ -109,7 +109,7 @@ class Conductor:
         }
         self._expected = sum(self._remaining.values())
         seconds = sum(estimate(self._capabilities.points_of(system)).least_seconds for system in plan.systems)
-        # What the producers of a system reached in a closed loop, by workload.
+        # The rates that the producers of a system reached in a closed loop, by workload.
         self._peaks: dict[tuple[str, str], float] = {}
         self._extensions = Extensions(seconds, unsteady=plan.watch_noise)
         self._meta: JsonObject = {}

@@ -66,7 +66,7 @@ def why_unsteady(point: Point, outcome: RunOutcome, drained_s: float) -> str:
         return f"a latency of {drained_s:.3g} s was longer than the warm-up"
     expected = outcome.copies * outcome.counted_sent
     gap = abs(outcome.counted_received - expected)
-    # What a sender sends at once may be counted before the edge of a phase, and arrive behind it.
+    # Messages that a sender sends at once may be counted before the edge of a phase, and arrive behind it.
     senders = point.producers + point.requesters
     at_once = max(1, point.transaction, min(point.batch, expected / outcome.seconds * AHEAD_SECONDS / 2 / senders))
     is_gap = gap > max(MAX_GAP * expected, outcome.copies * at_once * senders)

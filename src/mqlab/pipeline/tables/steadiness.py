@@ -97,7 +97,7 @@ def _gap() -> Column:
     expected = fn.col("copies") * fn.col("sent")
     gap = fn.col("received") - expected
     senders = fn.col("producers") + fn.col("requesters")
-    # What a sender sends at once may be counted before the edge of the phase, and arrive behind it.
+    # Messages that a sender sends at once may be counted before the edge of the phase, and arrive behind it.
     most = fn.greatest(MAX_GAP * expected, fn.col("copies") * fn.col("at_once") * senders)
     more = fn.when(gap > 0, "more").otherwise("less")
     text = fn.concat(
