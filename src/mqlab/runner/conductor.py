@@ -112,7 +112,7 @@ class Conductor:
         self._rounds = Rounds([], plan.budget, self._started)
         self._last_rate: float | None = None
         seconds = sum(estimate(self._capabilities.points_of(system)).least_seconds for system in plan.systems)
-        # The rates of the producers of a system in a closed loop, by workload.
+        # The rates that the producers of a system reached in a closed loop, by workload.
         self._peaks: dict[tuple[str, str], float] = {}
         self._extensions = Extensions(seconds, unsteady=plan.watch_noise)
         self._meta: JsonObject = {}

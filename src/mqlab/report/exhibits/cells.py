@@ -105,7 +105,7 @@ def needs_unit(metric: str) -> bool:
 
 
 def notes_of(results: RunResults, points: Sequence[Point], metrics: Iterable[str]) -> tuple[str, ...]:
-    """The notes on these metrics of these points: how durations were counted, and each flag."""
+    """The notes below these metrics of these points: how durations were counted, and the meaning of each flag."""
     shown = [*metrics]
     notes = [_LOOP_NOTES[loop] for loop in ("closed", "open") if loop in {point.loop for point in points}]
     if any(fewest_observations(metric) for metric in shown):
