@@ -57,8 +57,7 @@ def test_it_is_calibrated_by_a_provider_that_does_nothing() -> None:
     async def play() -> list[Calibration]:
         agent = await AgentProcess.start(1)
         try:
-            sizes = (12, 1000), (1024, 1), (100_000, 4)
-            return [await calibrate("jms", *one, "", point(), agent, jars) for one in sizes]
+            return [await calibrate("jms", size, "", point(), agent, jars) for size in (12, 1024, 100_000)]
         finally:
             await agent.stop()
 
