@@ -36,7 +36,10 @@ def as_json(folder: RunFolder) -> JsonObject:
             for s in results.systems
         ],
         "measures": [
-            {**{key: getattr(m, key) for key in MEASURE}, "travel": results.travel_at(m.system, m.scenario, m.point)}
+            {
+                **{key: getattr(m, key) for key in MEASURE},
+                "travel": results.travel_at(m.system, m.scenario, m.point) or None,
+            }
             for m in results.measures
         ],
         "impacts": [asdict(impact) for impact in results.impacts],
