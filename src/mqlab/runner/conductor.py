@@ -225,7 +225,7 @@ class Conductor:
         return not self._capabilities.why_not(series.system, series.point)
 
     def _configure(self, base: System, point: Point) -> System:
-        return base.with_settings(resolve_files(self._plan.study, base, point.settings, self._folder.files))
+        return base.for_point(point, resolve_files(self._plan.study, base, point.settings, self._folder.files))
 
     async def _run(self, point: Point, base: System, repetition: int) -> RunOutcome:
         """Play a run; repeat it at once if other work on the machine disturbed it. The disturbed one stays recorded."""

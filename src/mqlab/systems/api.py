@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
+from mqlab.study import Point
 from mqlab.study.self_comparison import twin_of
 
 # The most records in one message. A message with all of them has at most the largest body of a study.
@@ -121,6 +122,11 @@ class System(ABC):
         changed = type(self)({**self.settings, **settings})
         changed.label = self.label
         return changed
+
+    def for_point(self, point: Point, settings: Mapping[str, str]) -> Self:
+        """The system as it runs a point: with the point's settings, and with what the lab adds to them."""
+        del point
+        return self.with_settings(settings)
 
     def again(self) -> Self:
         """The same system under a second name, to compare it with itself."""

@@ -32,6 +32,7 @@ def test_measures(whole_run: RunFolder) -> None:
         "ci95": 213_456.78,
         "runs": 3,
         "bound_by": "lab",
+        "travel": None,
         "quiet": True,
         "observations": None,
         "loop": None,

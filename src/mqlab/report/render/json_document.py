@@ -46,7 +46,8 @@ def as_json(folder: RunFolder) -> JsonObject:
             for s in results.systems
         ],
         "measures": [
-            {**_measure(m, loops), "travel": results.travel_at(m.system, m.scenario, m.point)} for m in results.measures
+            {**_measure(m, loops), "travel": results.travel_at(m.system, m.scenario, m.point) or None}
+            for m in results.measures
         ],
         "impacts": [asdict(impact) for impact in results.impacts],
         "comparisons": [

@@ -3,10 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import psutil
 import pyarrow as pa
@@ -19,6 +19,7 @@ from mqlab.client import aio
 from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
+from mqlab.study import Point
 from mqlab.systems.api import LAB_SETTINGS, Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
 from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceQueueReader
@@ -27,6 +28,8 @@ from mqlab.systems.supervise import die_with_parent
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
+# Enough to keep consumers busy, and gone within a fraction of a second.
+_UNTHROTTLED_MESSAGE_LIMIT: Final = "4096"
 # Options of drivers; and the driver of hosted brokers.
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
 _HOSTED_DRIVER: Final = "native"
@@ -153,6 +156,16 @@ class Embedded(System):
         self._settings = EmbeddedSettings.parse(
             {key: value for key, value in settings.items() if key not in LAB_SETTINGS}
         )
+
+    def for_point(self, point: Point, settings: Mapping[str, str]) -> Self:
+        """Bound the queues between producers and consumers that wait for nothing, unless a limit is given.
+
+        With the broker's own limit a run would only fill them: a short one never comes to its steady state.
+        """
+        limited = any(name in given for given in (self.settings, settings) for name in ("queue_limit", "message_limit"))
+        if limited or not point.is_unthrottled or point.load != "both" or point.preload:
+            return self.with_settings(settings)
+        return self.with_settings({**settings, "message_limit": _UNTHROTTLED_MESSAGE_LIMIT})
 
     def describe(self) -> JsonObject:
         settings = {**self.lab_settings, **self._settings.describe()}
