@@ -92,7 +92,7 @@ def test_flagged_runs_decide_no_verdict(
     (found,) = [one for one in judged if one.basis == "measured"]
     assert found.verdict == verdict
     if verdict == INCONCLUSIVE:
-        assert found.reason == f"all runs of {flagged} are flagged: {why}"
+        assert found.reason == f"all runs of {flagged} are flagged, the first: {why}"
 
 
 def test_programs_are_told_too(made: SyntheticRuns, write: Write) -> None:

@@ -9,7 +9,8 @@ from mqlab.study.language.expression import parse
 
 
 def points(name: str, scale: str = "full") -> list[Point]:
-    return load_study(name).points(scale)
+    """Of the study's own scenarios; `open-loop` is the lab's."""
+    return [point for point in load_study(name).points(scale) if point.scenario != "open-loop"]
 
 
 def test_sun_and_ibm_have_the_25_tests_of_appendix_b() -> None:

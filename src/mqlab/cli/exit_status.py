@@ -23,7 +23,7 @@ def exit_with_status(folders: Sequence[RunFolder]) -> None:
 def exit_with_worst(audits: Sequence[JsonObject], *, measured: bool, complete: bool) -> None:
     """`measured`: whether there is a figure. `complete`: whether every study came to its end."""
     # The first run of each status. A reason may hold what a system said: no control characters of a terminal.
-    reasons = {audit["status"]: f" (run {audit['run']}: {plain(audit['reason'])})" for audit in reversed(audits)}
+    reasons = {audit["status"]: f" (run {audit['run']}: {plain(audit['reason'] or '')})" for audit in reversed(audits)}
     if schema.FAILED in reasons:
         fail(f"an audit failed{reasons[schema.FAILED]}; see the report", Exit.AUDIT_FAILED)
     if schema.VOID in reasons:

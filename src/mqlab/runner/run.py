@@ -74,7 +74,9 @@ def why_unsteady(point: Point, outcome: RunOutcome, drained_s: float) -> str:
     senders = point.producers + point.requesters
     at_once = max(1, point.transaction, min(point.batch, expected / outcome.seconds * AHEAD_SECONDS / 2 / senders))
     is_gap = gap > max(MAX_GAP * expected, outcome.copies * at_once * senders)
-    return f"arrivals differ from sends by {gap / expected:.0%}" if is_gap else ""
+    if not is_gap:
+        return ""
+    return f"arrivals differ from sends by {gap / expected:.0%}" if expected else "nothing was sent while messages came"
 
 
 class RunRecords:

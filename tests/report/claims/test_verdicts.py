@@ -173,7 +173,7 @@ def test_a_figure_that_the_lab_bounds_is_a_lower_bound(
     verdict = on_ours(only(made, A=(100.0, 1.0, "lab"), B=(200.0, 1.0, "broker")), write, check)
     assert verdict.verdict == expected
     if expected == INCONCLUSIVE:
-        assert verdict.reason == "A was bound by the agents and is a lower bound"
+        assert verdict.reason == "A was bound by the lab and is a lower bound"
 
 
 def test_within_one_point_a_figure_is_what_happened(made: SyntheticRuns, write: Write) -> None:
@@ -356,7 +356,7 @@ class TestStandIns:
         verdict = on_ours(two, write, check)
         assert (verdict.verdict, verdict.reason) == (
             INCONCLUSIVE,
-            "preload preload=50 was bound by the agents and is a lower bound",
+            "preload preload=50 was bound by the lab and is a lower bound",
         )
 
     def test_a_system_that_nobody_stands_for_is_named(self, two: SyntheticRuns, write: Write) -> None:

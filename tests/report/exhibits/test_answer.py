@@ -78,12 +78,12 @@ def test_no_system_is_first_without_an_interval(
     assert ends in found
 
 
-def test_a_second_that_the_agents_bounded_may_be_first(made: SyntheticRuns, write: Write) -> None:
+def test_a_second_that_the_lab_bounded_may_be_first(made: SyntheticRuns, write: Write) -> None:
     for row in five_brokers(made).rows["measures"]:
-        row["bound_by"] = "client" if row["system"] == "artemis" else "broker"
+        row["bound_by"] = "lab" if row["system"] == "artemis" else "broker"
     assert of(made, write).startswith("No system is surely first")
     for row in made.rows["measures"]:
-        row["bound_by"] = "client" if row["system"] == "hornetq" else "broker"
+        row["bound_by"] = "lab" if row["system"] == "hornetq" else "broker"
     assert "1.33 times (1.33 to unbounded)" in of(made, write)
 
 

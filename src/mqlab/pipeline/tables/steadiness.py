@@ -103,7 +103,8 @@ def _gap() -> Column:
     text = fn.concat(
         _percent(fn.try_divide(fn.abs(gap), expected)), fn.lit(" "), more, fn.lit(" arrived than was sent")
     )
-    return fn.when(fn.abs(gap) > most, text)
+    none = fn.lit("nothing was sent while messages came")
+    return fn.when(fn.abs(gap) > most, fn.when(expected == 0, none).otherwise(text))
 
 
 def _growth() -> Column:

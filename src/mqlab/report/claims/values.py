@@ -214,12 +214,12 @@ class MeasuredValues(ClaimValues):
         measure = self._measure(system, point, metric)
         place = f"{point.scenario} {point.name}".strip()
         if measure.quiet is False:
-            return f"all runs of {place} are flagged: {self.results.why_flagged(system, point)}"
+            return f"all runs of {place} are flagged, the first: {self.results.why_flagged(system, point)}"
         if measure.is_thin:
             return f"{metric} of {place} has too few independent observations beyond it"
         if measure.ci95 is None:
             return f"{place} has one valid run and so no interval"
-        return f"{place} was bound by the agents and is a lower bound" if measure.lower_bound else ""
+        return f"{place} was bound by the lab and is a lower bound" if measure.lower_bound else ""
 
     def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
         measures = [self.results.measure(system, point, metric) for point in points]

@@ -234,10 +234,10 @@ class RunResults:
         return self._flags_by_point.get(_point_key(system, point), "")
 
     def why_flagged(self, system: str, point: Point) -> str:
-        """Why the used runs of the point decide no verdict, each reason once; "" if they do."""
+        """Why the first used run of the point that is flagged decides no verdict; "" if all do."""
         place = _point_key(system, point)
-        used = [run for run in self.noise if run.used and (run.system, run.scenario, run.point) == place]
-        return "; ".join(dict.fromkeys(run.flagged for run in used if run.flagged))
+        used = (run for run in self.noise if run.used and (run.system, run.scenario, run.point) == place)
+        return next((run.flagged for run in used if run.flagged), "")
 
     def audits_of(self, system: str, point: Point) -> list[schema.AuditRow]:
         return self._audits_by_point.get(_point_key(system, point), [])

@@ -28,8 +28,11 @@ from mqlab.systems.supervise import die_with_parent
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
-# Enough to keep consumers busy, and gone within a fraction of a second.
-_UNTHROTTLED_MESSAGE_LIMIT: Final = "4096"
+# Messages in a queue, and on the way to it from all producers, where they wait for nothing: enough to keep consumers
+# busy, and gone within a fraction of a second. The least credit of each producer.
+_UNTHROTTLED: Final = 4096
+_LEAST_WINDOW: Final = 128
+_LIMITS: Final = ("queue_limit", "message_limit", "producer_window")
 # Options of drivers; and the driver of hosted brokers.
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
 _HOSTED_DRIVER: Final = "native"
@@ -158,14 +161,17 @@ class Embedded(System):
         )
 
     def for_point(self, point: Point, settings: Mapping[str, str]) -> Self:
-        """Bound the queues between producers and consumers that wait for nothing, unless a limit is given.
+        """Bound the messages on their way between producers and consumers that wait for nothing, unless a limit is
+        given.
 
-        With the broker's own limit a run would only fill them: a short one never comes to its steady state.
+        With the broker's own limits a run would only fill its queues: a short one never comes to its steady state.
         """
-        limited = any(name in given for given in (self.settings, settings) for name in ("queue_limit", "message_limit"))
-        if limited or not point.is_unthrottled or point.load != "both" or point.preload:
+        is_given = any(name in given for given in (self.settings, settings) for name in _LIMITS)
+        if is_given or not point.is_unthrottled or point.load != "both" or point.preload:
             return self.with_settings(settings)
-        return self.with_settings({**settings, "message_limit": _UNTHROTTLED_MESSAGE_LIMIT})
+        window = max(_LEAST_WINDOW, _UNTHROTTLED // point.producers)
+        limits = {"queue_limit": str(_UNTHROTTLED * point.size), "producer_window": str(window * point.size)}
+        return self.with_settings({**settings, **limits})
 
     def describe(self) -> JsonObject:
         settings = {**self.lab_settings, **self._settings.describe()}
