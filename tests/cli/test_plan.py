@@ -50,7 +50,7 @@ def test_a_table_for_people(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text(FILE)
     result = run(str(tmp_path / "my.yaml"))
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    assert lines[1] == "A producers=1 1 queue 1 1 1KiB no none free 5 5k/s 2 to 3 4.6 s to 6.9 s"
+    assert lines[1] == "A producers=1 1 queue 1 1 1KiB no none free 1 5k/s 2 to 3 4.6 s to 6.9 s"
     assert lines[-1] == "total 2 4 to 6 9.2 s to 14 s"
     assert "mine at scale quick" in result.stderr
 

