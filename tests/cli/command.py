@@ -32,7 +32,7 @@ scenarios:
   A: {topics: 1, producers: 1, consumers: 2, message: {size: 12B}}
   B: {queues: 2, producers: 2, consumers: 2, message: {size: 1KiB, persistent: yes}, send: confirmed, rate: 400/s}
 scales:
-  quick: {phases: {warmup: 100ms, measure: 400ms, drain: 2s}, repeat: {until: none, least: 1, most: 1}}
+  quick: {phases: {warmup: 100ms, measure: 400ms, drain: 60s}, repeat: {until: none, least: 1, most: 1}}
 """
 
 
