@@ -95,8 +95,13 @@ def test_where_nobody_receives_nobody_is_a_consumer(folder: RunFolder) -> None:
 
 
 def test_all_of_it_was_on_one_system_that_was_emptied_each_time(folder: RunFolder) -> None:
-    """Another start would be another process, whose CPU time begins anew."""
-    looks = rows(folder, "samples", source="broker")
+    """Another start would be another process, whose CPU time begins anew.
+
+    Points whose producers and consumers wait for nothing have limits of their own, and so another system.
+    """
+    own = {NUMBERS[name] for name, chosen in POINTS.items() if chosen.is_unthrottled and chosen.load == "both"}
+    looks = [look for look in rows(folder, "samples", source="broker") if look["run"] not in own]
+    assert looks
     times = [look["cpu_seconds"] for look in sorted(looks, key=lambda look: int(look["t"]))]
     assert times == sorted(times)
 

@@ -19,8 +19,9 @@ def write_report(folder: RunFolder) -> Path:
 
     Raises NotMeasuredError, also if the events have changed since they were measured.
     """
+    results = RunResults.of(folder)
     check_measures(folder)
-    page = build(RunResults.of(folder))
+    page = build(results)
     folder.report.mkdir(exist_ok=True)
     for old in folder.report.glob("*.svg"):
         old.unlink()
