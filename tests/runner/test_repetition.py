@@ -172,6 +172,19 @@ def test_a_budget_is_spent_on_the_points_that_are_open(played: Played, tmp_path:
     assert seen[-1].rate == pytest.approx(1000, rel=0.01)
 
 
+def test_runs_that_are_not_steady_do_not_count(played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[CountedRates] = []
+    play_steadily = played.play
+
+    async def play_unsteadily(one: RunExecution, running: Running) -> RunOutcome:
+        return replace(await play_steadily(one, running), unsteady="the backlog grew")
+
+    monkeypatch.setattr(played, "play", play_unsteadily)
+    budget = Budget(60.0, lambda rates, _: asked.append(rates) or ())  # type: ignore[func-returns-value]
+    play(played, tmp_path, [point("A", most=3, until=RULE)], budget=budget, one=STEADY)
+    assert asked == [{("one", "A", ""): {}}]
+
+
 def test_when_the_time_is_over_every_point_has_its_least_number_of_runs(played: Played, tmp_path: Path) -> None:
     points = [point("A", most=12, until=RULE), point("B", least=2, most=12, until=RULE)]
     order = play(played, tmp_path, points, budget=Budget(0.0), one=WILD)

@@ -215,7 +215,7 @@ class Conductor:
         if outcome.status == COMPLETE:
             self._completed += 1
             self._last_rate = outcome.rate(series.point)
-            if not outcome.disturbed:
+            if not outcome.disturbed and not outcome.unsteady:
                 series.rates[series.played] = outcome.rates(series.point)
             if series.point.loop == "closed":
                 peak = fmean(series.values or [self._last_rate]) / outcome.copies

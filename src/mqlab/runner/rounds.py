@@ -16,7 +16,7 @@ from mqlab.study.statistics import LOOKS
 from mqlab.systems import System
 
 SeriesKey = tuple[str, str, str]  # a system, a scenario and the name of a point
-# The rates by metric of each repetition that is complete and undisturbed, as the agents counted them.
+# The rates by metric of each repetition that is complete, undisturbed and steady, as the agents counted them.
 CountedRates = Mapping[SeriesKey, Mapping[int, Mapping[str, float]]]
 # From the rates so far and the seconds that are left: the points whose further runs can still change a verdict.
 FindOpen = Callable[[CountedRates, float], Collection[SeriesKey]]

@@ -51,6 +51,13 @@ def test_after_one_run_every_claim_is_open(tmp_path: Path) -> None:
     assert found(results, counted(1, A=3000.0)) == {"A", "B", "D"}
 
 
+def test_a_point_without_a_run_that_can_be_used_is_open(tmp_path: Path) -> None:
+    """All its runs were disturbed, or not steady."""
+    results = run(tmp_path, "rate.received[A] > rate.received[B]", "rate.received[D] > rate.received[E]")
+    rates = {**counted(3, D=5000.0), ("embedded", "B", ""): {}}
+    assert found(results, rates) == {"A", "B"}
+
+
 def test_what_is_decided_either_way_is_not_run_again(tmp_path: Path) -> None:
     results = run(tmp_path, "rate.received[A] > 2 * rate.received[B]", "rate.received[D] > rate.received[E]")
     assert found(results, counted(3, A=3000.0, D=500.0)) == set()

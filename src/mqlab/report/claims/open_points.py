@@ -5,7 +5,7 @@ The pipeline makes every figure of the report. These figures only decide what is
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean, variance
 from typing import Final
@@ -34,7 +34,7 @@ def open_points(
     """
     study = run.study
     counted = _Counted(study, points, rates, max(point.repeat.looks for point in points))
-    results = run.with_tables(measures=counted.measures(), impacts=counted.impacts(), audits=())
+    results = run.with_tables(measures=counted.measures(), impacts=counted.impacts(), audits=(), noise=())
     claims = {claim.id: (claim, parse(claim.check)) for claim in study.claims if claim.check is not None}
     costs: list[tuple[float, set[PointKey]]] = []
     found: set[PointKey] = set()
@@ -95,11 +95,12 @@ class _Counted:
             keys = [key for key in self.rates if key[0] == system]
             values = [[runs[metric] for runs in self.rates[key].values() if runs[metric] > 0] for key in keys]
             noises = moderated([RunNoise.of(runs) for runs in values])
-            rows += [
-                self._measure(key, metric, fmean(runs), len(runs), noise)
-                for key, runs, noise in zip(keys, values, noises, strict=True)
-                if runs
-            ]
+            for key, runs, noise in zip(keys, values, noises, strict=True):
+                if runs:
+                    rows.append(self._measure(key, metric, fmean(runs), len(runs), noise))
+                elif not self.rates[key]:
+                    # No run of the point can be used so far: its figure may be anything, and decides nothing.
+                    rows.append(replace(self._measure(key, metric, 1.0, 0, None), quiet=False))
         return rows
 
     def _measure(self, key: PointKey, metric: str, value: float, runs: int, noise: RunNoise | None) -> MeasureRow:
