@@ -6,6 +6,7 @@ from io import StringIO
 from rich.console import Console
 
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.cells import flag_notes, system_cell
 from mqlab.report.exhibits.headline import rate_tiles
 from mqlab.report.exhibits.lab_tables import points_table
@@ -98,3 +99,10 @@ def test_the_terminal_has_both_words_in_the_heads_of_its_columns(made: Synthetic
     output = StringIO()
     print_summary(write(made), Console(file=output, width=250))
     assert re.search(r"\[message by message\] .*\[packed\]", output.getvalue())
+
+
+def test_the_answer_does_not_rank_packed_figures_among_others(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    found = answer(RunResults.of(write(made)), [])
+    assert found.startswith("The highest rate at the consumers of embedded [message by message] is ")
+    assert "packed" not in found

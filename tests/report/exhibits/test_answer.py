@@ -98,7 +98,7 @@ def test_two_systems_that_cannot_be_told_apart(made: SyntheticRuns, write: Write
 def test_one_system_says_its_answer(made: SyntheticRuns, write: Write) -> None:
     found = of(made, write)
     assert found.startswith(
-        "The highest rate at the consumers of embedded is ≥ 98.1 M messages/s, ± 981,235, in scenario B."
+        "The highest rate at the consumers of embedded is ≥ 98.1 M messages/s, ± 981 k, in scenario B."
     )
     assert RATES["B"] == 98_123_456.0
     assert "Of the study's claims 6 hold; 1 refuted, 2 inconclusive, 17 not testable here." in found

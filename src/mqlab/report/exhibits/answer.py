@@ -9,11 +9,13 @@ from mqlab.report.claims.interval import Interval, Uncertainty
 from mqlab.report.claims.verdicts import Verdict
 from mqlab.report.data.pairing import stands_for
 from mqlab.report.data.run_results import RunResults, stamped
-from mqlab.report.exhibits.cells import half_width, why_unknown
+from mqlab.report.exhibits.cells import ONE_RUN, why_unknown
 from mqlab.report.exhibits.headline import figure, headline, highest, place, verdict_tile
+from mqlab.report.render import formatting
 from mqlab.report.render.formatting import metric as in_words
 from mqlab.study import METRICS
 from mqlab.study.statistics import t975
+from mqlab.study.travel import PACKED
 
 Measures = Sequence[MeasureRow]  # of one system, at the points that all systems ran
 
@@ -36,10 +38,12 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
 
 
 def _ranked(results: RunResults, metric: str) -> Sequence[tuple[str, Measures]]:
-    """The best system first, with its measures."""
+    """The best system first, with its measures. Packed figures are not set against others."""
+    known = [row for row in results.measures if row.metric == metric and _is_known(row)]
+    packed = {id(row) for row in known if results.travel_at(row.system, row.scenario, row.point) == PACKED}
     by_system: dict[str, dict[tuple[str, str], MeasureRow]] = {}
-    for row in results.measures:
-        if row.metric == metric and row.value > 0 and not why_unknown(metric, row.value, row.ci95):
+    for row in known:
+        if id(row) not in packed or len(packed) == len(known):
             by_system.setdefault(row.system, {})[row.scenario, row.point] = row
     common = set.intersection(*(set(rows) for rows in by_system.values())) if by_system else set()
     if not common:
@@ -49,16 +53,18 @@ def _ranked(results: RunResults, metric: str) -> Sequence[tuple[str, Measures]]:
     return ranked if _lower_is_better(metric) else ranked[::-1]
 
 
+def _is_known(row: MeasureRow) -> bool:
+    return row.value > 0 and not why_unknown(row.metric, row.value, row.ci95)
+
+
 def _ratio(measures: Measures, others: Measures) -> Interval:
     """The geometric mean of the ratios; its interval is open where one run, noise or the agents leave it open."""
     count, both = len(measures), (*measures, *others)
     logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in zip(measures, others, strict=True)) / count
     errors: dict[Hashable, Uncertainty] = {
-        (row.system, row.scenario, row.point): Uncertainty(
-            row.ci95 / t975(row.runs - 1) / row.value / count, row.runs - 1
-        )
+        (row.system, row.scenario, row.point): Uncertainty(row.ci95 / t975(degrees) / row.value / count, degrees)
         for row in both
-        if row.ci95
+        if row.ci95 and (degrees := row.degrees_of_freedom)
     }
     known = Interval.estimated(logarithm, errors)
     unknown = any(row.ci95 is None or row.quiet is False for row in both)
@@ -88,7 +94,11 @@ def _only(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     if not best:
         return "Nothing was measured."
     system, measure = best[0]
-    reached = f"{figure(measure)}, {half_width(measure.value, measure.unit, measure.ci95)}"
-    said = f"The highest {in_words(measure.metric)} of {_name(results, system.name)} is {reached}, in {place(measure)}."
+    factor, _ = formatting.scaled_unit(measure.value, measure.unit)
+    half = ONE_RUN if measure.ci95 is None else f"{formatting.PLUS_MINUS} {formatting.short(measure.ci95 / factor)}"
+    way = results.travel_at(system.name, measure.scenario, measure.point)
+    where = f"{place(measure)}{', ' + way if way else ''}"
+    name = f"The highest {in_words(measure.metric)} of {_name(results, system.name)}"
+    said = f"{name} is {figure(measure)}, {half}, in {where}."
     tile = verdict_tile(verdicts)
     return f"{said} Of the study's claims {tile.figure}; {tile.note}." if verdicts else said
