@@ -40,7 +40,7 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
 def _ranked(results: RunResults, metric: str) -> Sequence[tuple[str, Measures]]:
     """The best system first, with its measures. Packed figures are not set against others."""
     known = [row for row in results.measures if row.metric == metric and _is_known(row)]
-    packed = {id(row) for row in known if results.travel_at(row.system, row.scenario, row.point) == PACKED}
+    packed = {id(row) for row in known if results.travel_at(row.system, row.scenario, row.point).startswith(PACKED)}
     by_system: dict[str, dict[tuple[str, str], MeasureRow]] = {}
     for row in known:
         if id(row) not in packed or len(packed) == len(known):
