@@ -90,6 +90,9 @@ def run(
             orders.append(RunPlan(study, scale, points, systems, agents, command, not ignore_noise, restart=restart))
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
+    if not studies:
+        # The first answer comes soon.
+        orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
     folders = _run_all(orders, runs, master, minutes, quiet=as_json)
     if as_json:
         documents = [document(folder) for folder in folders]

@@ -21,7 +21,7 @@ NOT_TESTABLE: Final = "not testable here"
 VERDICTS: Final = (HOLDS, REFUTED, INCONCLUSIVE, BY_CONSTRUCTION, NOT_TESTABLE)
 ALL_SYSTEMS: Final = "all systems"
 # The most reasons that a verdict lists: a claim over a grid may have one for each point.
-_MOST_REASONS: Final = 3
+_MOST_REASONS: Final = 1
 # Of runs that would decide a verdict: with more, the value is too close to what the claim needs.
 _MOST_MINUTES: Final = 24 * 60
 
