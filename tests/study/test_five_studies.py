@@ -75,7 +75,7 @@ def test_a_quick_run_is_quick(study: Study) -> None:
     assert budget is not None
     assert estimate(study.points("quick")).least_seconds * systems < budget / 2, "the rest is for open verdicts"
     # All five within ten minutes, of which Spark needs two.
-    assert budget <= 150
+    assert budget <= 100
 
 
 def test_stand_ins_are_there_for_every_published_system_or_none(study: Study) -> None:
