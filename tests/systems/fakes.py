@@ -32,6 +32,8 @@ if not os.fork():
 """
     + LISTENS
 )
+# Has used a measurable amount of processor time before it listens: the kernel counts in ticks of up to 10 ms.
+SPENDS = "import time\nwhile time.process_time() < 0.1: pass" + LISTENS
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + LISTENS
 NEVER_LISTENS = "import time\nprint('first\\nI am waiting for better times', flush=True)\ntime.sleep(1000)"
 ENDS = "import sys; print('the disk is full'); sys.exit(3)"

@@ -13,7 +13,7 @@ from mqlab.systems.install.download import Archive
 from mqlab.systems.program import Program
 from process_helpers import commands_with
 
-from .fakes import ENDS, IGNORES_SIGTERM, LISTENS, NEVER_LISTENS, WITH_A_DAEMON, Fake, fake
+from .fakes import ENDS, IGNORES_SIGTERM, LISTENS, NEVER_LISTENS, SPENDS, WITH_A_DAEMON, Fake, fake
 
 
 def play(system: Program, folder: Path, what: Callable[[Running], Awaitable[None]]) -> list[psutil.Process]:
@@ -66,7 +66,7 @@ class TestUp:
             assert sample["rss"] > 1_000_000
             assert {"bytes_read", "bytes_written"} < set(sample)
 
-        play(fake(LISTENS), tmp_path, look)
+        play(fake(SPENDS), tmp_path, look)
 
     def test_one_that_does_not_want_to_end_is_made_to(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.2)
