@@ -10,9 +10,9 @@ from typing import Final
 from mqlab.events.schema import MachineRow
 from mqlab.json_values import JsonObject
 
-# A run is disturbed if other work took more than this share of the processors. A quiet machine is far below it; the
-# rate of a system that needs all processors falls by about this share.
-MAX_TAKEN_SHARE: Final = 0.05
+# A run is disturbed if other work took more than this share of the processors. The rate of a system that needs all
+# processors falls by about this share; below it the neighbours of a virtual machine are part of the runs' scatter.
+MAX_TAKEN_SHARE: Final = 0.10
 _PROC: Final = Path("/proc")
 _CPUS: Final = Path("/sys/devices/system/cpu")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

@@ -112,6 +112,11 @@ class Point(_Frozen):
         return self.model_dump_json(exclude=_NOT_WORKLOAD)
 
     @property
+    def copies(self) -> int:
+        """The deliveries of a message: one, or one to every consumer of its topic."""
+        return max(1, self.consumers // self.destinations) if self.domain == "topic" else 1
+
+    @property
     def is_unthrottled(self) -> bool:
         """Whether producers wait neither for confirmations nor for a schedule."""
         one_way = self.pattern == "one-way" and not self.transaction

@@ -28,11 +28,13 @@ from mqlab.systems.supervise import die_with_parent
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
-# Messages in a queue, and on the way to it from all producers, where they wait for nothing: enough to keep consumers
-# busy, and gone within a fraction of a second. The least credit of each producer.
-_UNTHROTTLED: Final = 4096
-_LEAST_WINDOW: Final = 128
-_LIMITS: Final = ("queue_limit", "message_limit", "producer_window")
+# Deliveries of the messages in all queues, and of those on the way to them, where producers wait for nothing: enough
+# to keep consumers busy, and done within a fraction of a second. The fewest messages; and of one queue or producer.
+_DELIVERIES: Final = 4096
+_FEWEST_MESSAGES: Final = 512
+_FEWEST_EACH: Final = 128
+_QUEUE_LIMITS: Final = ("queue_limit", "message_limit")
+_WINDOW: Final = "producer_window"
 # Options of drivers; and the driver of hosted brokers.
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
 _HOSTED_DRIVER: Final = "native"
@@ -161,16 +163,20 @@ class Embedded(System):
         )
 
     def for_point(self, point: Point, settings: Mapping[str, str]) -> Self:
-        """Bound the messages on their way between producers and consumers that wait for nothing, unless a limit is
+        """Bound the messages on their way between producers and consumers that wait for nothing, as far as no limit is
         given.
 
         With the broker's own limits a run would only fill its queues: a short one never comes to its steady state.
         """
-        is_given = any(name in given for given in (self.settings, settings) for name in _LIMITS)
-        if is_given or not point.is_unthrottled or point.load != "both" or point.preload:
+        if not point.is_unthrottled or point.load != "both" or point.preload:
             return self.with_settings(settings)
-        window = max(_LEAST_WINDOW, _UNTHROTTLED // point.producers)
-        limits = {"queue_limit": str(_UNTHROTTLED * point.size), "producer_window": str(window * point.size)}
+        given = {*self.settings, *settings}
+        messages = max(_FEWEST_MESSAGES, _DELIVERIES // point.copies)
+        limits = {}
+        if given.isdisjoint(_QUEUE_LIMITS):
+            limits["queue_limit"] = str(max(_FEWEST_EACH, messages // point.destinations) * point.size)
+        if _WINDOW not in given:
+            limits[_WINDOW] = str(max(_FEWEST_EACH, messages // point.producers) * point.size)
         return self.with_settings({**settings, **limits})
 
     def describe(self) -> JsonObject:
