@@ -18,6 +18,7 @@ from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.kernels.sequences import gaps, untiled
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
+from mqlab.pipeline.run_source import read_deliveries
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
@@ -40,6 +41,8 @@ from mqlab.study import Exhibit
 Progress = Callable[[str, int, int], None]
 
 _STEPS: Final = 26
+# Event rows of a run that a task can hold: about 200 bytes each.
+MOST_ROWS: Final = 10_000_000
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
 _DeclareTable = Callable[[], DataFrame]
 # Two threads for each core: planning a table uses one core.
@@ -57,7 +60,7 @@ def measure(
     steps = _Steps(progress)
     sources, meta = examine_events(folder), folder.meta()
     events = read_events(spark, sources)
-    counts = _count_events(steps, events)
+    counts = _count_events(spark, steps, sources, events)
     of_lab = calibrations(spark, meta)
     audited, _ = steps.collect_all(
         {
@@ -95,7 +98,7 @@ def measure(
     return sources
 
 
-def _count_events(steps: "_Steps", events: EventTables) -> EventCounts:
+def _count_events(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> EventCounts:
     windows = steps.collect("phases", lambda: measure_windows(events.phases))
     by_slot, suspects = steps.collect_all(
         {
@@ -105,7 +108,7 @@ def _count_events(steps: "_Steps", events: EventTables) -> EventCounts:
     )
     classes, replies, of_runs, missing, *_ = steps.persist_all(
         {
-            "deliveries": lambda: delivery_classes(_segments(events, steps.rows["activity"]), windows, events.clocks),
+            "deliveries": lambda: _deliveries(spark, steps, sources, events),
             "round trips": lambda: round_trips(events.round_trips, windows),
             "points": lambda: points(events.runs),
             "gaps": lambda: gaps(events.sends, suspects),
@@ -145,16 +148,21 @@ def _observations(steps: "_Steps", counts: EventCounts) -> DataFrame:
     return observations(counts.activity, counts.round_trips, steps.table("confirmations"))
 
 
-def _segments(events: EventTables, activity: pa.Table) -> DataFrame:
-    """The segments of all runs; the faster grouping serves runs in which every event row is of a single message."""
-    batches = activity.group_by("run").aggregate([("largest_batch", "max")]).to_pylist()
-    single_runs = [row["run"] for row in batches if row["largest_batch_max"] == 1]
-    is_single = fn.col("run").isin(single_runs)
-    singles = segments(events.sends.where(is_single), events.receipts.where(is_single), events.roles, single=True)
-    if single_runs and len(single_runs) == len(batches):
-        return singles
-    ranges = segments(events.sends.where(~is_single), events.receipts.where(~is_single), events.roles)
-    return ranges.unionByName(singles) if single_runs else ranges
+def _deliveries(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
+    """The delivery classes of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
+    runs = steps.rows["activity"].group_by("run").aggregate(
+        [("sends", "sum"), ("receipts", "sum"), ("largest_batch", "max")]
+    )  # fmt: skip
+    rows = {run["run"]: run["sends_sum"] + run["receipts_sum"] for run in runs.to_pylist()}
+    small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
+    in_columns = read_deliveries(spark, sources, steps.rows["phases"], small)
+    large = [run for run in rows if run not in small]
+    if not large:
+        return in_columns
+    is_large = fn.col("run").isin(large)
+    pieces = segments(events.sends.where(is_large), events.receipts.where(is_large), events.roles)
+    in_sql = delivery_classes(pieces, steps.table("phases"), events.clocks)
+    return in_columns.unionByName(in_sql) if small else in_sql
 
 
 class _Steps:

@@ -39,9 +39,12 @@ class EventSources:
     files: dict[str, Sequence[EventFile]]
     damaged: dict[int | None, str] = field(default_factory=dict)
 
-    def readable_files(self, table: str) -> list[str]:
+    def readable(self, table: str) -> list[EventFile]:
         """The files of a table, without those of damaged runs; of the table `runs`, all undamaged files."""
-        return [str(file.path) for file in self.files[table] if not file.damage and not self._is_excluded(table, file)]
+        return [file for file in self.files[table] if not file.damage and not self._is_excluded(table, file)]
+
+    def readable_files(self, table: str) -> list[str]:
+        return [str(file.path) for file in self.readable(table)]
 
     def _is_excluded(self, table: str, file: EventFile) -> bool:
         return table != "runs" and (None in self.damaged or file.run in self.damaged)

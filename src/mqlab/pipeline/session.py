@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import tempfile
 from atexit import register
 from concurrent.futures import ThreadPoolExecutor
@@ -123,6 +124,8 @@ def _start_java(conf: SparkConf) -> Any:
     if not shutil.which("java", path=str(Path(home, "bin")) if home else None):
         searched = f"in JAVA_HOME ({home})" if home else "through JAVA_HOME or PATH"
         raise SparkUnavailableError(f"{_NEEDS_JAVA}: none was found {searched}")
+    # The Python of the tasks has the lab installed, whatever `python3` is.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = _scratch_folder() / "spark.log"
     try:
         with log.open("wb") as output:

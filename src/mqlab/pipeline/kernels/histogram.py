@@ -9,14 +9,14 @@ from pyspark.sql import functions as fn
 
 # The ratio of two neighbouring bucket edges: the error of a reported percentile is below 0.2 %.
 GROWTH: Final = 1.0019
-_LOG_GROWTH: Final = math.log(GROWTH)
+LOG_GROWTH: Final = math.log(GROWTH)
 
 
 def bucket(nanoseconds: Column) -> Column:
     """The number of the bucket; 0 holds everything up to one nanosecond. A missing duration gives null."""
     # `greatest` ignores nulls: without the condition, a missing duration would count as one nanosecond.
     at_least_one = fn.when(nanoseconds.isNotNull(), fn.greatest(nanoseconds, fn.lit(1)))
-    return fn.ceil(fn.log(at_least_one) / _LOG_GROWTH).cast("int")
+    return fn.ceil(fn.log(at_least_one) / LOG_GROWTH).cast("int")
 
 
 def upper_edge(number: Column) -> Column:

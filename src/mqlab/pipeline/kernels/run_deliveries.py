@@ -1,0 +1,297 @@
+"""The delivery classes of whole runs, in columns of numpy: what `deliveries` and `delivery_classes` compute in SQL.
+
+Runs are independent: one that fits into the memory of a task needs no shuffle, no window and no generated code. Its
+ranges are cut wherever one of them begins or ends, as in SQL. How often a piece was sent and received is a running sum:
+what begins at its edge or before, less what ended.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mqlab.events.schema import CONFIRMED, UNKNOWN
+from mqlab.pipeline.kernels.deliveries import NO_SUBSCRIPTION
+from mqlab.pipeline.kernels.histogram import LOG_GROWTH
+from mqlab.pipeline.schema import DELIVERY_CLASSES
+
+# Any: integers and flags; numpy's own types of their arithmetic say no more.
+Array: TypeAlias = npt.NDArray[Any]
+Columns: TypeAlias = Mapping[str, Array]
+
+# The columns of events that are needed.
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "sends": ("run", "agent", "destination", "producer", "first_seq", "count", "outcome", "t_planned", "t_sent"),
+    "receipts": (
+        "run", "agent", "consumer", "destination", "producer", "first_seq", "count", "ordinal", "redelivered",
+        "t_received",
+    ),
+    "roles": ("run", "role", "number", "destination", "subscription"),
+    "clocks": ("run", "agent", "offset", "error"),
+}  # fmt: skip
+SCHEMA: Final = pa.schema([
+    ("run", pa.int32()), ("bucket", pa.int32()),
+    *((name, pa.int64()) for name in ("messages", *DELIVERY_CLASSES, "early")),
+    ("nanoseconds", pa.decimal128(38, 0)), ("longest", pa.int64()),
+])  # fmt: skip
+_NEVER: Final = np.iinfo(np.int64).max
+# The bucket of messages without a latency.
+_NO_BUCKET: Final = -1
+
+
+class MeasureWindow(NamedTuple):
+    """The measure phase of a run [start, end), in ns."""
+
+    start: int
+    end: int
+
+
+class _Ranges(NamedTuple):
+    """Ranges [first, end) of sequence numbers: `key` stands for a destination, producer and subscription."""
+
+    key: Array
+    first: Array
+    end: Array
+
+
+class _Pieces(NamedTuple):
+    """How often each piece was sent and received, and the first time of each; `_NEVER` if it was not."""
+
+    messages: Array
+    confirmed: Array
+    unknown: Array
+    fresh: Array
+    marked: Array
+    late: Array
+    planned: Array
+    sent: Array
+    received: Array
+
+
+def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, MeasureWindow]) -> Iterator[pa.RecordBatch]:
+    """Yield the classes of each run by latency bucket, as `delivery_classes` does."""
+    by_run = {name: dict(_by_run(_columns(table.select(NEEDED[name])))) for name, table in events.items()}
+    none = {name: _columns(table.select(NEEDED[name]).slice(0, 0)) for name, table in events.items()}
+    for run in sorted({*by_run["sends"], *by_run["receipts"]}):
+        of_run = {name: by_run[name].get(run, none[name]) for name in NEEDED}
+        yield _classes(run, _pieces(of_run), _tolerance(of_run["clocks"]), windows.get(run))
+
+
+def _columns(table: pa.Table) -> dict[str, Array]:
+    """As arrays; outcomes and roles become flags, since numpy is slow with texts."""
+    columns: dict[str, Array] = {}
+    for name in table.column_names:
+        if name == "outcome":
+            texts = table[name].cast(pa.string())
+            columns |= {text: _array(pc.equal(texts, text)) for text in (CONFIRMED, UNKNOWN)}
+        elif name == "role":
+            columns["is_consumer"] = _array(pc.equal(table[name], "consumer"))
+        else:
+            columns[name] = _array(table[name])
+    return columns
+
+
+def _array(column: pa.ChunkedArray) -> Array:
+    return np.asarray(column.to_numpy())
+
+
+def _by_run(columns: Columns) -> Iterator[tuple[int, Columns]]:
+    runs = np.unique(columns["run"])
+    order = np.argsort(columns["run"], kind="stable")
+    edges = np.searchsorted(columns["run"], runs[1:], sorter=order)
+    for run, rows in zip(runs.tolist(), np.split(order, edges), strict=False):
+        yield run, {name: column[rows] for name, column in columns.items()}
+
+
+def _tolerance(clocks: Columns) -> int:
+    return 2 * int(clocks["error"].max(initial=0))
+
+
+def _aligned(rows: Columns, time: str, clocks: Columns) -> Array:
+    """The times, on the controller's clock. An agent without an offset has none."""
+    times = rows[time].copy()
+    for agent, offset in zip(clocks["agent"], clocks["offset"], strict=True):
+        times[rows["agent"] == agent] += offset
+    return times
+
+
+def _pieces(events: Mapping[str, Columns]) -> _Pieces:
+    clocks, consumers = events["clocks"], _rows(events["roles"], events["roles"]["is_consumer"])
+    sends = _rows(events["sends"], events["sends"][CONFIRMED] | events["sends"][UNKNOWN])
+    # Each send once for every subscription of its destination, even if the subscription received no message.
+    subscribed = np.unique(_paired(consumers["destination"], consumers["subscription"]))
+    destinations, subscriptions = subscribed >> 32, (subscribed & (2**32 - 1)) + NO_SUBSCRIPTION
+    begin = np.searchsorted(destinations, sends["destination"])
+    row, place = _spread(begin, np.searchsorted(destinations, sends["destination"], side="right"))
+    sends = _rows(sends, row)
+    receipts = _late_parts(events["receipts"])
+    tables = (
+        (sends["destination"], sends["producer"], subscriptions[place]),
+        (receipts["destination"], receipts["producer"], _subscriptions(receipts, consumers)),
+    )
+    key = _keys([np.concatenate(columns) for columns in zip(*tables, strict=True)])
+    first, end = (
+        np.concatenate([sends["first_seq"], receipts["first"]]),
+        np.concatenate([sends["first_seq"] + sends["count"], receipts["end"]]),
+    )
+    places = _Places.of(_Ranges(key, first, end))
+    sent, received = slice(len(row)), slice(len(row), None)
+    pieces = _Pieces(
+        messages=places.messages,
+        confirmed=places.coverage(sent, sends[CONFIRMED]),
+        unknown=places.coverage(sent, sends[UNKNOWN]),
+        fresh=places.coverage(received, ~receipts["redelivered"]),
+        marked=places.coverage(received, receipts["redelivered"]),
+        late=places.coverage(received, receipts["late"]),
+        planned=places.earliest(sent, _aligned(sends, "t_planned", clocks)),
+        sent=places.earliest(sent, _aligned(sends, "t_sent", clocks)),
+        received=places.earliest(received, _aligned(receipts, "t_received", clocks)),
+    )
+    covered = pieces.confirmed + pieces.unknown + pieces.fresh + pieces.marked > 0
+    return _Pieces(*(column[covered] for column in pieces))
+
+
+def _rows(columns: Columns, chosen: Array) -> dict[str, Array]:
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def _paired(high: Array, low: Array) -> Array:
+    """Both numbers of 32 bits in one; `low` may be NO_SUBSCRIPTION."""
+    return (high.astype(np.int64) << 32) + (low.astype(np.int64) - NO_SUBSCRIPTION)
+
+
+def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
+    """For each row the numbers from `begin` to `end`: the row of each, and the number."""
+    lengths = end - begin
+    row = np.repeat(np.arange(len(begin)), lengths)
+    return row, np.arange(len(row)) - (np.cumsum(lengths) - lengths - begin)[row]
+
+
+def _subscriptions(receipts: Columns, consumers: Columns) -> Array:
+    """The subscription of each receipt, by its consumer and destination."""
+    known = _paired(consumers["number"], consumers["destination"])
+    order = np.argsort(known)
+    asked = _paired(receipts["consumer"], receipts["destination"])
+    found = np.searchsorted(known, asked, sorter=order)
+    subscriptions = np.append(consumers["subscription"][order], NO_SUBSCRIPTION)
+    is_known = np.append(known[order], -1)[found] == asked
+    return np.where(is_known, subscriptions[found], NO_SUBSCRIPTION)
+
+
+def _late_parts(receipts: Columns) -> dict[str, Array]:
+    """Each receipt as two ranges [first, end): its late messages, and those in order; without the empty ones.
+
+    A message below the highest one received before is late, unless it is marked as redelivered.
+    """
+    group = _keys([receipts[name] for name in ("consumer", "destination", "producer")])
+    order = np.lexsort((receipts["first_seq"], receipts["ordinal"], group))
+    rows, group = _rows(receipts, order), group[order]
+    first, end = rows["first_seq"], rows["first_seq"] + rows["count"]
+    # The highest end so far in each group. Places among all ends, instead of the ends, leave room for the group.
+    ends, place = np.unique(end, return_inverse=True)
+    highest = np.maximum.accumulate(group * len(ends) + place) - group * len(ends)
+    has_earlier = np.append(False, group[1:] == group[:-1])[: len(group)]
+    latest_before = np.where(has_earlier, ends[np.roll(highest, 1)] - 1, first) if len(ends) else first
+    in_order_from = np.maximum(first, np.minimum(end, latest_before))
+    order_start = np.where(rows["redelivered"], first, in_order_from)
+    parts = {name: np.concatenate([column, column]) for name, column in rows.items()}
+    parts |= {
+        "first": np.concatenate([first, order_start]), "end": np.concatenate([order_start, end]),
+        "late": np.repeat([True, False], len(first)),
+    }  # fmt: skip
+    return _rows(parts, parts["first"] < parts["end"])
+
+
+def _keys(columns: list[Array]) -> Array:
+    """A number from 0 for each row: equal for equal rows, and ordered as they are."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        key = np.unique(key * max(1, len(values)) + place, return_inverse=True)[1]
+    return key
+
+
+class _Places(NamedTuple):
+    """The edges of ranges as places in their order: a piece begins at each, and each range covers some of them."""
+
+    start: Array
+    stop: Array
+    messages: Array
+
+    @classmethod
+    def of(cls, ranges: _Ranges) -> "_Places":
+        keys, edges = np.tile(ranges.key, 2), np.concatenate([ranges.first, ranges.end])
+        order = np.lexsort((edges, keys))
+        keys, edges = keys[order], edges[order]
+        is_new = np.append(True, (keys[1:] != keys[:-1]) | (edges[1:] != edges[:-1]))[: len(keys)]
+        place = np.empty(len(keys), np.int64)
+        place[order] = np.cumsum(is_new) - 1
+        edges = edges[is_new]
+        # No range covers the last piece of a key.
+        return cls(place[: len(ranges.key)], place[len(ranges.key) :], np.diff(edges, append=edges[-1:]))
+
+    def coverage(self, part: slice, flags: Array) -> Array:
+        """How many ranges of the part that have the flag cover each piece."""
+        begins, ends = (
+            np.bincount(places[part][flags], minlength=len(self.messages)) for places in (self.start, self.stop)
+        )
+        return np.cumsum(begins - ends)
+
+    def earliest(self, part: slice, times: Array) -> Array:
+        """The earliest time of the ranges of the part that cover each piece."""
+        row, place = _spread(self.start[part], self.stop[part])
+        found = np.full(len(self.messages), _NEVER)
+        np.minimum.at(found, place, times[row])
+        return found
+
+
+def _classes(run: int, pieces: _Pieces, tolerance: int, window: MeasureWindow | None) -> pa.RecordBatch:
+    copies = pieces.fresh + pieces.marked
+    was_confirmed, was_sent, was_received = pieces.confirmed > 0, pieces.confirmed + pieces.unknown > 0, copies > 0
+    several, unmarked_extra = was_sent & (copies > 1), pieces.fresh > 1
+    is_timed = was_sent & was_received
+    is_early = np.zeros(len(copies), np.bool_)
+    is_early[is_timed] = pieces.received[is_timed] + tolerance < pieces.sent[is_timed]
+    start, end = window or (_NEVER, _NEVER)
+    is_measured = is_timed & (pieces.planned >= start) & (pieces.planned < end)
+    latency = np.where(is_measured, np.maximum(pieces.received - pieces.planned, 0), 0)
+    counted = {
+        "messages": np.ones(len(copies), np.bool_),
+        "delivered": was_confirmed & was_received,
+        "lost": was_confirmed & ~was_received,
+        "duplicated": several & unmarked_extra,
+        "duplicated_marked": several & ~unmarked_extra,
+        "recovered": was_sent & ~was_confirmed & was_received,
+        "out_of_order": was_sent & (pieces.fresh > 0) & (pieces.late == pieces.fresh),
+        "unexpected": ~was_sent & was_received,
+        "early": is_early,
+    }
+    bucket = np.where(is_measured, np.ceil(np.log(np.maximum(latency, 1)) / LOG_GROWTH), _NO_BUCKET).astype(np.int32)
+    order = np.argsort(bucket, kind="stable")
+    buckets, begins = np.unique(bucket[order], return_index=True)
+    is_null = buckets == _NO_BUCKET
+
+    def total(values: Array) -> Array:
+        return np.add.reduceat(values[order], begins) if len(begins) else values
+
+    # The halves of 32 bits are summed apart: the sum may exceed 64 bits.
+    product = latency * pieces.messages
+    halves = zip(total(product >> 32).tolist(), total(product & (2**32 - 1)).tolist(), strict=True)
+    nanoseconds = [
+        None if null else Decimal((high << 32) + low) for null, (high, low) in zip(is_null, halves, strict=True)
+    ]
+    longest = np.maximum.reduceat(latency[order], begins) if len(begins) else latency
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.full(len(buckets), run, np.int32)),
+            pa.array(buckets, mask=is_null),
+            *(pa.array(total(np.where(flags, pieces.messages, 0))) for flags in counted.values()),
+            pa.array(nanoseconds, pa.decimal128(38, 0)),
+            pa.array(longest, mask=is_null),
+        ],
+        schema=SCHEMA,
+    )  # fmt: skip
