@@ -16,8 +16,7 @@ import uvloop
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, MachineRow
-from mqlab.pipeline.measure import measure
-from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.measure import audit
 from mqlab.pipeline.schema import CLEAN
 from mqlab.pipeline.session import spark_session
 from mqlab.runner.agents.handle import AgentProcess
@@ -60,9 +59,10 @@ class Lab:
         for agent in self._agents:
             self._do(agent.stop())
         self._loop.close()
+        asyncio.set_event_loop(None)
         try:
             if kind is None:
-                audit(self.folder)
+                check_audit(self.folder)
         finally:
             shutil.rmtree(self._temporary)
 
@@ -101,16 +101,11 @@ class Lab:
         return result
 
 
-def audit(folder: RunFolder) -> None:
+def check_audit(folder: RunFolder) -> None:
     """Raise SystemExit unless the pipeline's audit finds every run of the folder exact."""
     if not folder.event_files("runs"):
         return
-    spark = spark_session()
-    try:
-        measure(spark, folder, exhibits=())
-    finally:
-        spark.stop()
-    for run in read_table(folder, "audits"):
+    for run in audit(spark_session(), folder):
         if run["status"] != CLEAN:
             point = f"{run['scenario']} {run['point']}".strip()
             raise SystemExit(f"{point} on {run['system']}: the audit of run {run['run']} found: {run['reason']}")

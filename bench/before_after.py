@@ -41,10 +41,12 @@ class Tree:
             raise SystemExit(f"{line}: the work tree's process has ended")
         return float(answer)
 
-    def end(self) -> None:
-        """Wait for its audit, which follows the last rate."""
-        self._process.communicate()
-        if self._process.returncode:
+    def begin_audit(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def await_audit(self) -> None:
+        if self._process.wait():
             raise SystemExit(f"the process of {self._folder} failed")
 
 
@@ -60,7 +62,9 @@ def main() -> None:
         for key in keys:  # one by one, so that the two sides of a ratio are measured close together
             found |= interleaved({f"{key} {name}": partial(tree.rate, key) for name, tree in trees.items()}, rounds)
         for tree in trees.values():
-            tree.end()
+            tree.begin_audit()
+        for tree in trees.values():
+            tree.await_audit()
     finish(
         **{key: ratio(found[f"{key} new"], found[f"{key} old"]) for key in keys},
         messages_per_second=medians(found),

@@ -1,17 +1,22 @@
-"""For all tests: groups that run in one process, and no deadline for Hypothesis examples."""
+"""For all tests: groups that run in one process, its Spark session, and no deadline for Hypothesis examples."""
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+
+from mqlab.pipeline.session import spark_session
 
 # Folders and files that share an expensive set-up: a Spark session that has compiled the pipeline, the report of a
 # whole study, a broker. Each group runs in one process; every other file is a group of its own.
 GROUPS = {
     "tests/broker/core/selectors/test_engines.py": "spark",
+    "tests/cli/test_decisive.py": "spark",
     "tests/cli/test_faults.py": "spark",
     "tests/cli/test_interrupt.py": "spark",
     "tests/cli/test_overhead.py": "spark",
@@ -42,3 +47,14 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
     return GroupScheduling(config, log)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with pytest.MonkeyPatch.context() as environment:
+        # A few thousand rows a pass: the time that Java's second compiler takes never comes back.
+        options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+        environment.setenv("JDK_JAVA_OPTIONS", options)
+        session = spark_session()
+    yield session
+    session.stop()

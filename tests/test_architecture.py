@@ -19,8 +19,11 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 PACKAGES = sorted(path.parent for path in SOURCE.rglob("__init__.py"))
 MODULES = sorted(SOURCE.rglob("*.py"))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 MOST_LINES = 400
+# Of a line in a document.
+MOST_COLUMNS = 100
 MOST_MODULES = 15
 MOST_SIBLINGS = 20
 # Folders whose modules are all of one kind: commands, tables, systems.
@@ -159,14 +162,24 @@ def sentences(path: Path) -> Iterator[str]:
 
 
 def test_sentences_name_the_component_that_acts() -> None:
-    documents = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"]
     headless = [
         f"{name(path)}: {match.group().strip()}"
-        for path in [*MODULES, *documents]
+        for path in [*MODULES, *DOCUMENTS]
         for text in sentences(path)
         for match in HEADLESS.finditer(text)
     ]
     assert headless == []
+
+
+def test_lines_of_documents_are_short() -> None:
+    """A row of a table is one line, and a URL cannot be wrapped."""
+    wide = [
+        f"{name(path)}:{number}"
+        for path in DOCUMENTS
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if len(line) > MOST_COLUMNS and not line.lstrip().startswith("|") and "://" not in line
+    ]
+    assert wide == []
 
 
 def test_nothing_names_a_home_folder() -> None:

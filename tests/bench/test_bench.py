@@ -1,9 +1,10 @@
 """Each benchmark runs in its shortest form, whose figures mean nothing; and their arithmetic is right."""
 
 import json
-import os
+import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from math import exp, sqrt
 from pathlib import Path
@@ -17,11 +18,21 @@ from pipeline.synthetic_runs import Run, write
 
 FOLDER = Path(__file__).parents[2] / "bench"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
+IN_LAB = [script for script in SCRIPTS if "with Lab()" in script.read_text()]
 
 
 @pytest.fixture
-def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def import_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The modules of the folder can be imported, and keep nothing from one test to the next."""
     monkeypatch.syspath_prepend(FOLDER)
+    yield
+    for name, module in sys.modules.copy().items():
+        if (file := getattr(module, "__file__", None)) and Path(file).parent == FOLDER:
+            del sys.modules[name]
+
+
+@pytest.fixture
+def common(import_benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:  # noqa: ARG001
     import _common
 
     # A turn in which the host takes processor time would be measured again.
@@ -49,7 +60,9 @@ def test_it_imports_and_says_how_it_is_used(script: Path, tmp_path: Path) -> Non
     assert [*tmp_path.iterdir()] == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+@pytest.mark.parametrize(
+    "script", [script for script in SCRIPTS if script not in IN_LAB], ids=lambda script: script.name
+)
 def test_it_works(script: Path, tmp_path: Path) -> None:
     """A script that has no `--smoke` fails here."""
     ended = subprocess.run(
@@ -60,37 +73,37 @@ def test_it_works(script: Path, tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-_AUDIT = """
-import sys
-from pathlib import Path
+@pytest.mark.usefixtures("spark", "import_benchmarks")
+@pytest.mark.parametrize("script", IN_LAB, ids=lambda script: script.name)
+def test_it_works_in_the_lab(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, which has a Spark session for the audit of all of them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(script), "--smoke"])
+    runpy.run_path(str(script), run_name="__main__")
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [*tmp_path.iterdir()] == []
 
-from _lab import audit
-from mqlab.events.folder import RunFolder
 
-audit(RunFolder(Path(sys.argv[1])))
-"""
-
-
+@pytest.mark.usefixtures("spark", "import_benchmarks")
 def test_a_run_that_is_not_exact_ends_a_benchmark_with_the_reason(tmp_path: Path) -> None:
-    """In a process of its own, as a benchmark is: it starts and stops Spark."""
+    import _lab
+
+    _lab.check_audit(write(tmp_path / "exact", [Run(1).send(0, 10).receive(0, 10)]))
     lost = Run(2, scenario="G").send(0, 10).receive(0, 4).receive(5, 5)
     folder = write(tmp_path / "runs", [Run(1).send(0, 10).receive(0, 10), lost])
-    ended = subprocess.run(
-        [sys.executable, "-c", _AUDIT, folder.path], cwd=FOLDER, capture_output=True, text=True, timeout=900,
-        check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
-    assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == "G on embedded: the audit of run 2 found: 1 lost"
+    with pytest.raises(SystemExit, match=r"^G on embedded: the audit of run 2 found: 1 lost$"):
+        _lab.check_audit(folder)
 
 
 @pytest.fixture
-def audited(monkeypatch: pytest.MonkeyPatch) -> list[RunFolder]:
+def audited(import_benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> list[RunFolder]:  # noqa: ARG001
     """The folders that were audited."""
-    monkeypatch.syspath_prepend(FOLDER)
     import _lab
 
     folders: list[RunFolder] = []
-    monkeypatch.setattr(_lab, "audit", folders.append)
+    monkeypatch.setattr(_lab, "check_audit", folders.append)
     return folders
 
 

@@ -7,7 +7,7 @@ import pytest
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 
-from .command import SMALL, document, mqlab
+from .command import SMALL, document, here
 
 # One claim that the first runs decide, and one about two figures that are the same.
 CLAIMS = """
@@ -23,8 +23,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> JsonObject:
     folder = tmp_path_factory.mktemp("decisive")
     study = folder / "mine.yaml"
     study.write_text(SMALL + CLAIMS)
-    ended = mqlab("run", study, "--minutes", "0.15", "--aa", "--json", "--runs", folder / "runs")
-    assert ended.returncode == 0, ended.stderr
+    ended = here("run", study, "--minutes", "0.15", "--aa", "--json", "--runs", folder / "runs")
+    assert ended.exit_code == 0, ended.stderr
     return document(ended.stdout)
 
 

@@ -1,6 +1,4 @@
-"""One Spark session for all tests here, and one pass over all runs that were made up."""
-
-from collections.abc import Iterator
+"""One pass over all runs that were made up."""
 
 import pytest
 from pyspark.sql import SparkSession
@@ -9,22 +7,10 @@ from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.session import spark_session
 from pipeline.cases import CASES, EXHIBITS
 from pipeline.random_runs import random_runs
 from pipeline.synthetic_runs import Run, write
 from table_rows import Tables
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    with pytest.MonkeyPatch.context() as environment:
-        # A few thousand rows a pass: the time that Java's second compiler takes never comes back.
-        options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-        environment.setenv("JDK_JAVA_OPTIONS", options)
-        session = spark_session()
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")

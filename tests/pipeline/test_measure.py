@@ -1,16 +1,18 @@
 """The pass as a whole: nothing to measure, progress, and reading the tables."""
 
 import shutil
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure import audit, measure
 from mqlab.pipeline.measure_tables import NotMeasuredError, read_table
 from mqlab.pipeline.schema import TABLES
 from pipeline.synthetic_runs import write
+from table_rows import Tables
 
 
 def test_reading_before_measuring_is_one_clear_sentence(tmp_path: Path) -> None:
@@ -33,3 +35,12 @@ def test_with_nothing_to_measure_nothing_is_left_of_what_was_there(
     assert len({name for name, *_ in told}) == len(told) == 27
     files = sorted(str(file.relative_to(folder.measures)) for file in folder.measures.rglob("*") if file.is_file())
     assert files == sorted(["sources.json", *(f"{name}/part.parquet" for name in TABLES)])
+
+
+def test_the_audit_alone_finds_the_same_and_writes_nothing(
+    spark: SparkSession, measured: RunFolder, tables: Tables, tmp_path: Path
+) -> None:
+    folder = RunFolder(tmp_path)
+    shutil.copytree(measured.events, folder.events)
+    assert sorted(audit(spark, folder), key=itemgetter("run")) == sorted(tables["audits"], key=itemgetter("run"))
+    assert [*tmp_path.iterdir()] == [folder.events]

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.console import Exit, fail, say, show, show_json
-from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, estimate, load_study
+from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, deprecations, estimate, load_study
 from mqlab.study.language.units import format_duration, format_size
 
 _COLUMNS: Final = (
@@ -32,6 +32,8 @@ def plan(
         points = declared.points(scale, only or ())
     except StudyError as error:
         fail(str(error), Exit.USAGE)
+    for sentence in deprecations(points):
+        say(f"{declared.id}: {sentence}")
     if as_json:
         about = {"study": declared.id, "title": declared.title, "scale": scale, "budget": declared.budget(scale)}
         show_json({**about, **_document(points)})

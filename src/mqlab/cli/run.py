@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,7 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.runner.conductor import Conductor, RunPlan
 from mqlab.runner.rounds import Budget
 from mqlab.runner.study_files import check_stand_in
-from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, built_in_studies, load_study
+from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, built_in_studies, deprecations, load_study
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import mask_text
@@ -77,7 +78,7 @@ def run(
 ) -> None:
     """Run studies on systems, measure with Spark and write the reports."""
     command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
-    orders = []
+    orders: list[RunPlan] = []
     try:
         for name in studies or built_in_studies():
             study = load_study(name)
@@ -86,8 +87,13 @@ def run(
             systems = _systems(system or default_systems(study), twice=aa)
             points = study.points(scale, only or ())
             points = _with_more_runs(points) if minutes else points
+            for sentence in deprecations(points):
+                say(f"{study.id}: {sentence}")
+            again = _command(name, {"system": system, "only": only, "scale": [scale]})
             restart = scale != DEFAULT_SCALE
-            orders.append(RunPlan(study, scale, points, systems, agents, command, not ignore_noise, restart=restart))
+            orders.append(
+                RunPlan(study, scale, points, systems, agents, command, not ignore_noise, restart=restart, again=again)
+            )
     except (StudyError, SystemSettingError) as error:
         fail(str(error), Exit.USAGE)
     if not studies:
@@ -98,6 +104,11 @@ def run(
         documents = [document(folder) for folder in folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
     exit_with_status(folders)
+
+
+def _command(study: str, options: Mapping[str, Sequence[str] | None]) -> str:
+    words = [word for name, values in options.items() for value in values or () for word in (f"--{name}", value)]
+    return "mqlab run " + shlex.join(map(mask_text, [study, *words]))
 
 
 def default_systems(study: Study) -> list[str]:

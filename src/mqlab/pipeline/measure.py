@@ -64,7 +64,7 @@ def measure(
     of_lab = calibrations(spark, meta)
     audited, _ = steps.collect_all(
         {
-            "audits": lambda: audits(events.runs, events.roles, events.clocks, counts),
+            "audits": lambda: _audits(events, counts),
             "lab work": lambda: lab_work(counts.activity, _totals(counts), counts.points, of_lab),
         }
     )
@@ -98,7 +98,24 @@ def measure(
     return sources
 
 
-def _count_events(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> EventCounts:
+def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
+    """Return the rows of the table `audits` for all runs of the folder; compute no other table, and write nothing."""
+    steps = _Steps(None)
+    sources = examine_events(folder)
+    events = read_events(spark, sources)
+    counts = _count_events(spark, steps, sources, events, only_for_audit=True)
+    steps.collect("audits", lambda: _audits(events, counts))
+    rows: list[JsonObject] = steps.rows["audits"].to_pylist()
+    return rows
+
+
+def _audits(events: EventTables, counts: EventCounts) -> DataFrame:
+    return audits(events.runs, events.roles, events.clocks, counts)
+
+
+def _count_events(
+    spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables, *, only_for_audit: bool = False
+) -> EventCounts:
     windows = steps.collect("phases", lambda: measure_windows(events.phases))
     by_slot, suspects = steps.collect_all(
         {
@@ -106,18 +123,19 @@ def _count_events(spark: SparkSession, steps: "_Steps", sources: EventSources, e
             "sequences": lambda: untiled(events.sends),
         }
     )
-    classes, replies, of_runs, missing, *_ = steps.persist_all(
-        {
-            "deliveries": lambda: _deliveries(spark, steps, sources, events),
-            "round trips": lambda: round_trips(events.round_trips, windows),
-            "points": lambda: points(events.runs),
-            "gaps": lambda: gaps(events.sends, suspects),
-            "confirmations": lambda: confirmations(events.sends, windows),
-            "operation counts": lambda: operation_counts(events.operations),
-            "broker samples": lambda: broker_samples(events.samples, windows),
-            "resources": lambda: usage(events.samples, windows),
-        }
-    )
+    for_audit: dict[str, _DeclareTable] = {
+        "deliveries": lambda: _deliveries(spark, steps, sources, events),
+        "round trips": lambda: round_trips(events.round_trips, windows),
+        "points": lambda: points(events.runs),
+        "gaps": lambda: gaps(events.sends, suspects),
+    }
+    others: dict[str, _DeclareTable] = {
+        "confirmations": lambda: confirmations(events.sends, windows),
+        "operation counts": lambda: operation_counts(events.operations),
+        "broker samples": lambda: broker_samples(events.samples, windows),
+        "resources": lambda: usage(events.samples, windows),
+    }
+    classes, replies, of_runs, missing, *_ = steps.persist_all(for_audit if only_for_audit else for_audit | others)
     return EventCounts(of_runs, windows, classes, by_slot, replies, missing)
 
 

@@ -72,6 +72,8 @@ class RunPlan:
     budget: Budget | None = None
     # Whether every repetition begins with systems that were started anew, so that it contains the luck of a start.
     restart: bool = False
+    # The command that runs the same points on the same systems, without a budget; "": there is none.
+    again: str = ""
 
     @property
     def looks(self) -> int:
@@ -156,6 +158,7 @@ class Conductor:
             "started": _now(),
             "finished": None,
             "command": plan.command,
+            "again": plan.again,
             "mqlab": __version__,
             "systems": [describe_system(system, self._capabilities.points_of(system)) for system in plan.systems],
             "absences": self._capabilities.absences(),

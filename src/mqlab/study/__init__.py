@@ -7,6 +7,7 @@ measures and draws nothing, and imports no other package of the lab.
 from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit, MetricView
 from mqlab.study.features import FEATURES, required_features
+from mqlab.study.language.consistency import deprecations
 from mqlab.study.language.model import Claim, PublishedSetting, StudySource
 from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.metric import METRICS
@@ -35,6 +36,7 @@ __all__ = [
     "StudyError",
     "StudySource",
     "built_in_studies",
+    "deprecations",
     "estimate",
     "load_study",
     "required_features",

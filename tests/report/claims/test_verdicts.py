@@ -251,6 +251,13 @@ def test_the_time_that_is_missing(made: SyntheticRuns, write: Write) -> None:
     assert found.explanation.endswith(f"; the 95 % intervals leave it open; {found.missing}")
 
 
+def test_the_command_for_a_longer_run_is_that_of_the_run(made: SyntheticRuns, write: Write) -> None:
+    again = "mqlab run mine.yaml --system 'embedded:name=a b' --only A --scale standard"
+    made.meta["again"] = again
+    found = on_ours(only(made, A=(110.0, 20.0, "broker")), write, "rate.received[A] > 100")
+    assert found.missing == f"about 1 more minute: {again} --minutes 1"
+
+
 @pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "lab")])
 def test_more_runs_do_not_help_a_lower_bound(
     made: SyntheticRuns, write: Write, ci95: float | None, bound_by: str

@@ -36,6 +36,19 @@ def test_every_kind_of_work_takes_time(chosen: Point) -> None:
     assert min(found.sent_call, found.sent_message, found.received_call, found.received_message) >= 0
 
 
+def test_large_messages_are_measured_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, sizes = BodyMaker.make, []
+
+    def count(self: BodyMaker, first_seq: int, rows: int) -> Matrix:
+        made = make(self, first_seq, rows)
+        sizes.append(made.size)
+        return made
+
+    monkeypatch.setattr(BodyMaker, "make", count)
+    calibrated(point(size=8_000_000, batch=1))
+    assert sum(sizes) < 4e9
+
+
 def spin(seconds: float) -> None:
     end = time.thread_time() + seconds
     while time.thread_time() < end:

@@ -109,7 +109,7 @@ def _judge_subject(claim: Claim, expression: Expression, source: ClaimValues) ->
         words="; ".join(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons),
         needed=deciding.needed,
         missing_minutes=minutes,
-        missing=_missing(minutes, source.results.study.id),
+        missing=_missing(minutes, source.results),
         stands_for="; ".join(source.representatives(expression)),
         **_ends(deciding.value),
     )  # fmt: skip
@@ -149,13 +149,14 @@ def _missing_minutes(expression: Expression, source: ClaimValues, deciding: Chec
     return max(0.0, (half / distance) ** 2 - 1) * seconds / 60
 
 
-def _missing(minutes: float | None, study: str) -> str:
+def _missing(minutes: float | None, results: RunResults) -> str:
     if minutes is None:
         return ""
     if minutes > _MOST_MINUTES:
         return "more runs would hardly decide it"
     whole = max(1, math.ceil(minutes))
-    return f"about {count(whole, 'more minute')}: mqlab run {study} --minutes {whole}"
+    command = results.meta.get("again") or f"mqlab run {results.study.id}"
+    return f"about {count(whole, 'more minute')}: {command} --minutes {whole}"
 
 
 def _verdict(claim: Claim, source: ClaimValues, verdict: str, figures: str = "", reason: str = "") -> Verdict:

@@ -26,6 +26,9 @@ from mqlab.wire.native.payload import equal_offsets
 
 # The rows of one measurement stay in memory: an agent writes its records after the measure phase, or by the million.
 _CALLS: Final = 4000
+# Of one measurement, so that the largest messages take no longer than others; but no fewer calls than these.
+_MOST_BYTES: Final = 256 * 1024 * 1024
+_LEAST_CALLS: Final = 20
 # The least of several measurements: the others waited for memory that other processes used.
 _MEASUREMENTS: Final = 3
 # Messages of the calls that show what a further message costs, and their bytes.
@@ -82,7 +85,7 @@ async def _cost(play: _Play, point: Point) -> tuple[float, float]:
 
 
 async def _least(play: _Play, point: Point, batch: int) -> float:
-    calls = max(_CALLS // batch, 20)
+    calls = max(min(_CALLS // batch, _MOST_BYTES // (batch * point.size)), _LEAST_CALLS)
     return min([await play(point, batch, calls) / calls for _ in range(_MEASUREMENTS)])
 
 

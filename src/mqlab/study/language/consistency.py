@@ -1,6 +1,6 @@
 """Checks that the parameters of a scenario are complete and consistent. Each violation is one sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mqlab.study.language.units import format_size
@@ -36,6 +36,17 @@ def check_complete(values: Parameters) -> None:
 def first_inconsistency(point: Point) -> str:
     """Return the first violation of the point, or "" if it is consistent."""
     return next(_inconsistencies(point), "")
+
+
+def deprecations(points: Iterable[Point]) -> list[str]:
+    """Return a sentence for each scenario that uses a parameter in a former meaning."""
+    # Former versions packed batches.
+    batches = {point.scenario: point.batch for point in points if point.batch > 1 and point.send == "free"}
+    return [
+        f"scenario {scenario}: batch: {batch} with send: free is deprecated, and packs nothing;"
+        f" pack messages with the setting packed={batch} of a system, like --system embedded:packed={batch}"
+        for scenario, batch in batches.items()
+    ]
 
 
 def _inconsistencies(point: Point) -> Iterator[str]:
