@@ -7,10 +7,14 @@ coverage_cv3, coverage_cv6, coverage_cv10  share of the intervals that contain t
     known. Between 0.93 and 0.97 is right: below it figures promise too much, above it runs are wasted.
 decided_3, decided_12  share of wrong decisions, among comparisons with a limit that is the truth itself, after looks at
     3 runs, and at 3, 6 and 12: at most 0.05.
+coverage_pairs, coverage_pairs_shared, coverage_pairs_missing  share of the intervals of the ratio of two systems that
+    contain the truth, after three rounds that share no noise, or half of it; and after three of one and six of the
+    other. Between 0.93 and 0.97.
+decided_pairs_12  share of wrong decisions by such ratios, after looks at 3, 6 and 12 rounds: at most 0.05.
 """
 
 import random
-from math import exp
+from math import exp, log, sqrt
 from statistics import fmean
 
 from _common import arguments, finish, level, say
@@ -18,8 +22,9 @@ from _lab import scenario
 from mqlab.runner.rounds import Rounds, RunSeries
 from mqlab.study.point import Repeat
 from mqlab.study.repetition import RepetitionRule
+from mqlab.study.rounds.paired import MeasuredRuns, StudyRounds
 from mqlab.study.shared_noise import RunNoise, moderated
-from mqlab.study.statistics import LOOKS, look_count
+from mqlab.study.statistics import LOOKS, look_count, t975
 from mqlab.systems import system
 
 POINTS = 24
@@ -27,6 +32,9 @@ TRUTH = 1000.0
 RULE = RepetitionRule.parse("interval(rate) < 3%")
 # How much the noise of the points differs: the deviation of its logarithm.
 DIFFERENCE = 0.25
+# The part of the noise of runs that all runs of a round have, on a machine with a noise that comes and goes.
+SHARED = 0.5
+SYSTEMS = ("a", "b")
 
 
 def main() -> None:
@@ -41,6 +49,10 @@ def main() -> None:
     for most in (3, 12):
         wrong = [_share_of_wrong(chance, most) for _ in range(studies)]
         results[f"decided_{most}"] = level(wrong)
+    for name, rounds, shared in (("", (3, 3), 0.0), ("_shared", (3, 3), SHARED), ("_missing", (6, 3), SHARED)):
+        inside = [fmean(_contain_truth(_play_pairs(chance, rounds, shared))) for _ in range(studies)]
+        results[f"coverage_pairs{name}"] = level(inside)
+    results["decided_pairs_12"] = level([_share_of_wrong_pairs(chance) for _ in range(studies)])
     finish(**results)
 
 
@@ -80,6 +92,51 @@ def _share_of_wrong(chance: random.Random, most: int) -> float:
             assert noise is not None
             mean = fmean(values[index])
             wrong[index] |= abs(mean - TRUTH) > mean * noise.half_width(runs, look_count(most))
+    return fmean(wrong)
+
+
+def _play_pairs(
+    chance: random.Random, rounds: tuple[int, int], shared: float, looks: int = 1, before: StudyRounds | None = None
+) -> StudyRounds:
+    """The rounds of two systems with the same true rates at all points. `before`: these go on.
+
+    `shared`: the part of the variance that the runs of a round have in common.
+    """
+    study = StudyRounds(looks)
+    for point in range(POINTS):
+        deviation = 0.06 * exp(chance.gauss(0, DIFFERENCE))
+        common = [chance.gauss() for _ in range(max(rounds))]
+        for name, count in zip(SYSTEMS, rounds, strict=True):
+            played = dict(_runs(before, name, point).values) if before else {}
+            for number in range(len(played), count):
+                error = sqrt(shared) * common[number] + sqrt(1 - shared) * chance.gauss()
+                played[number] = TRUTH * exp(deviation * error)
+            study.add(name, "rate.work", ("pairs", f"{point}"), point, played)
+    return study
+
+
+def _runs(study: StudyRounds, name: str, point: int) -> MeasuredRuns:
+    found = study.find(name, "rate.work", ("pairs", f"{point}"))
+    assert found is not None
+    return found
+
+
+def _contain_truth(study: StudyRounds) -> list[bool]:
+    inside = []
+    for point in range(POINTS):
+        first, second = (_runs(study, name, point) for name in SYSTEMS)
+        error, degrees = study.error({first: 1.0, second: -1.0})
+        ratio = fmean(first.values.values()) / fmean(second.values.values())
+        inside.append(abs(log(ratio)) <= t975(degrees) * error)
+    return inside
+
+
+def _share_of_wrong_pairs(chance: random.Random) -> float:
+    """Pairs that are looked at until their interval excludes the true ratio: how many ever do."""
+    study, wrong = None, [False] * POINTS
+    for rounds in (3, 6, 12):
+        study = _play_pairs(chance, (rounds, rounds), SHARED, look_count(12), study)
+        wrong = [before or not inside for before, inside in zip(wrong, _contain_truth(study), strict=True)]
     return fmean(wrong)
 
 

@@ -1,7 +1,7 @@
 """Which points take turns."""
 
-from mqlab.runner.conductor import interleaved_groups
 from mqlab.study import Point
+from mqlab.study.rounds.interleaving import interleaved_groups
 from runner.points import point
 
 

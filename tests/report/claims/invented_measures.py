@@ -64,7 +64,7 @@ class InventedMeasures:
     @property
     def results(self) -> RunResults:
         results = RunResults(RunFolder(Path("invented")), self._meta, self._study).with_tables(
-            measures=tuple(map(self._measure, self.values)), audits=(), impacts=tuple(self._impacts())
+            measures=tuple(map(self._measure, self.values)), run_measures=(), audits=(), impacts=tuple(self._impacts())
         )
         vars(results).update(points=tuple(self.points.values()), point_index=self._index)
         return results

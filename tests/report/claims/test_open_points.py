@@ -21,20 +21,22 @@ def points() -> list[Point]:
     return [point.model_copy(update={"repeat": repeat}) for point in load_study("jms-four-brokers").points("quick")]
 
 
-def run(tmp_path: Path, *checks: str, imposed_by: tuple[str, ...] = ()) -> RunResults:
+def run(
+    tmp_path: Path, *checks: str, imposed_by: tuple[str, ...] = (), systems: tuple[str, ...] = ("embedded",)
+) -> RunResults:
     study = load_study("jms-four-brokers")
     claims = tuple(
         Claim(id=f"claim-{n}", says="so", source="here", check=check, imposed_by=imposed_by)
         for n, check in enumerate(checks)
     )
-    meta = {"scale": "quick", "systems": [{"name": "embedded"}]}
+    meta = {"scale": "quick", "systems": [{"name": name} for name in systems]}
     return RunResults(RunFolder.create(tmp_path, "open"), meta, replace(study, claims=claims))
 
 
-def counted(runs: int, **rates: float) -> Mapping[PointKey, PointRates]:
+def counted(runs: int, system: str = "embedded", **rates: float) -> Mapping[PointKey, PointRates]:
     """The other scenarios do a thousand messages a second."""
     return {
-        ("embedded", scenario, ""): {
+        (system, scenario, ""): {
             n + 1: dict.fromkeys(("rate.sent", "rate.received", "rate.round_trips", "rate.work"), rate * SCATTER[n])
             for n in range(runs)
         }
@@ -79,3 +81,17 @@ def test_a_metric_that_agents_do_not_count_needs_an_interval(tmp_path: Path, run
 def test_a_claim_about_another_system_needs_no_runs(tmp_path: Path) -> None:
     results = run(tmp_path, 'rate.received[A] of "SwiftMQ 7.6" > rate.received[B]', "rate.received[A] > 0")
     assert found(results, counted(3)) == set()
+
+
+def test_systems_are_compared_by_their_rounds(tmp_path: Path) -> None:
+    """What slows both down in a round leaves their ratio as it is; points that do not take turns have no rounds."""
+    systems = ("hornetq", "activemq")
+    between_systems = 'rate.received[A] of "HornetQ 2.1.1" > rate.received[A] of "ActiveMQ 5.3.2"'
+    between_points = 'rate.received[B] of "HornetQ 2.1.1" > rate.received[D] of "HornetQ 2.1.1"'
+    results = run(tmp_path, between_systems, between_points, systems=systems)
+    rates = {**counted(3, "hornetq", D=960.0), **counted(3, "activemq", A=960.0)}
+    assert found(results, rates) == {"B", "D"}
+    # The rounds of one in another order: their noise has nothing in common.
+    activemq = rates["activemq", "A", ""]
+    rates["activemq", "A", ""] = {1: activemq[3], 2: activemq[1], 3: activemq[2]}
+    assert found(results, rates, seconds_left=1e9) == {"A", "B", "D"}

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain
 from typing import Final
 
 from mqlab.report.claims.interval import Interval, greatest, least, less
@@ -236,11 +237,12 @@ class _Evaluator:
 
     def _over_systems(self, name: str, reference: Reference) -> Interval:
         """The best value over the worst (spread) or the second best (lead), at least 1."""
-        values = list(self.values.values_by_system(reference).values())
-        rank = 1 if name == "lead" else len(values) - 1
+        values = self.values.values_by_system(reference).values()
         ascending = _lower_is_better(reference.metric)
-        best, other = _ranked(values, 0, ascending), _ranked(values, rank, ascending)
-        ratio = other / best if ascending else best / other
+        ahead = [
+            [other / one if ascending else one / other for other in values if other is not one] for one in values
+        ]  # fmt: skip
+        ratio = greatest(map(least, ahead) if name == "lead" else chain.from_iterable(ahead))
         return Interval(max(1.0, ratio.value), max(1.0, ratio.low), max(1.0, ratio.high))
 
 
@@ -261,17 +263,6 @@ def _unit(node: ast.expr) -> str:
     calls = {function_name(call) for call in ast.walk(node) if isinstance(call, ast.Call)}
     quotients = any(isinstance(part, ast.BinOp) for part in ast.walk(node))
     return " %" if "impact" in calls and not quotients else " times" if calls & {"spread", "lead"} else ""
-
-
-def _ranked(intervals: list[Interval], rank: int, ascending: bool) -> Interval:
-    """The interval of the n-th best value: it is monotone in every value, so its ends are those of the ends."""
-
-    def nth(values: list[float]) -> float:
-        return sorted(values, reverse=not ascending)[rank]
-
-    return Interval(
-        nth([i.value for i in intervals]), nth([i.low for i in intervals]), nth([i.high for i in intervals])
-    )
 
 
 def _lower_is_better(metric: str) -> bool:

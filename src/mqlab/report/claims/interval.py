@@ -1,7 +1,8 @@
 """Values with intervals, and arithmetic on them.
 
-The random errors of two measures are independent. So those of their ratio add up as squares, and not as they would at
-the corners of two intervals: that is Welch's interval, with the degrees of freedom by Satterthwaite's formula.
+Measures whose runs took turns are compared by their common rounds (study/rounds/paired.py). The random errors of all
+others are independent. They add up as squares, and not as they would at the corners of two intervals: that is Welch's
+interval, with the degrees of freedom by Satterthwaite's formula.
 
 A value whose errors are not known (one run, a lower bound) is an interval that may be open. Its result with another
 contains every value that the operation gives for values inside its operands.
@@ -13,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from mqlab.study.rounds.paired import MeasuredRuns, paired_groups
 from mqlab.study.statistics import t_quantile
 
 Real = Callable[[float, float], float]
@@ -21,13 +23,20 @@ _TAIL: Final = 0.025
 
 
 class Uncertainty(NamedTuple):
-    """The standard error of a measure, times its effect on a value; and its degrees of freedom."""
+    """The standard error of a measure, times its effect on a value; and its degrees of freedom.
+
+    `weight`: the change of the value for a relative change of the measure.
+    """
 
     effect: float
     degrees_of_freedom: int
+    weight: float = 0.0
+
+    def scaled(self, factor: float) -> "Uncertainty":
+        return Uncertainty(self.effect * factor, self.degrees_of_freedom, self.weight * factor)
 
 
-Errors = Mapping[Hashable, Uncertainty]  # by the measure that they come from
+Errors = Mapping[Hashable, Uncertainty]  # by the measure that they come from: MeasuredRuns, where rounds are known
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ def _quotient(a: float, b: float) -> float:
 def _scaled(errors: Errors | None, factor: float) -> Errors | None:
     if errors is None:
         return None
-    return {source: Uncertainty(error.effect * factor, error.degrees_of_freedom) for source, error in errors.items()}
+    return {source: error.scaled(factor) for source, error in errors.items()}
 
 
 def _sum(first: Errors | None, second: Errors | None) -> Errors | None:
@@ -171,13 +180,23 @@ def _sum(first: Errors | None, second: Errors | None) -> Errors | None:
         return None
     both = dict(first)
     for source, error in second.items():
-        effect = error.effect + both[source].effect if source in both else error.effect
-        both[source] = Uncertainty(effect, error.degrees_of_freedom)
+        effect, degrees_of_freedom, weight = both.get(source, Uncertainty(0.0, error.degrees_of_freedom))
+        both[source] = Uncertainty(effect + error.effect, degrees_of_freedom, weight + error.weight)
     return both
 
 
+def _independent(errors: Errors) -> list[Uncertainty]:
+    """The errors of measures with common rounds become one."""
+    used = {source: error for source, error in errors.items() if error.effect}
+    independent = [error for source, error in used.items() if not isinstance(source, MeasuredRuns)]
+    for group in paired_groups(source for source in used if isinstance(source, MeasuredRuns)):
+        weights = {source: used[source].weight for source in group}
+        independent.append(used[group[0]] if len(group) == 1 else Uncertainty(*group[0].study.error(weights)))
+    return independent
+
+
 def _ends(value: float, errors: Errors, tail: float, is_ratio: bool) -> tuple[float, float]:
-    half = _half_width([error for error in errors.values() if error.effect], tail)
+    half = _half_width(_independent(errors), tail)
     if not is_ratio or value <= 0:
         return value - half, value + half
     try:

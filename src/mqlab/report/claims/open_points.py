@@ -10,7 +10,7 @@ from itertools import product
 from statistics import fmean, variance
 from typing import Final
 
-from mqlab.pipeline.schema import ImpactRow, MeasureRow
+from mqlab.pipeline.schema import ImpactRow, MeasureRow, RunMeasureRow
 from mqlab.report.claims.values import MeasuredValues
 from mqlab.report.claims.verdicts import INCONCLUSIVE, NOT_TESTABLE, Verdict, judge
 from mqlab.report.data.run_results import PointKey, RunResults
@@ -34,7 +34,9 @@ def open_points(
     """
     study = run.study
     counted = _Counted(study, points, rates, max(point.repeat.looks for point in points))
-    results = run.with_tables(measures=counted.measures(), impacts=counted.impacts(), audits=(), noise=())
+    results = replace(run, meta={**run.meta, "looks": counted.looks}).with_tables(
+        measures=counted.measures(), run_measures=counted.run_measures(), impacts=counted.impacts(), audits=(), noise=()
+    )
     claims = {claim.id: (claim, parse(claim.check)) for claim in study.claims if claim.check is not None}
     costs: list[tuple[float, set[PointKey]]] = []
     found: set[PointKey] = set()
@@ -102,6 +104,15 @@ class _Counted:
                     # No run of the point can be used so far: its figure may be anything, and decides nothing.
                     rows.append(replace(self._measure(key, metric, 1.0, 0, None), quiet=False))
         return rows
+
+    def run_measures(self) -> list[RunMeasureRow]:
+        return [
+            RunMeasureRow(0, scenario, point, system, number, metric, runs[metric], METRICS[metric].unit, None)
+            for (system, scenario, point), by_round in self.rates.items()
+            for number, runs in by_round.items()
+            for metric in _COUNTED
+            if runs[metric] > 0
+        ]
 
     def _measure(self, key: PointKey, metric: str, value: float, runs: int, noise: RunNoise | None) -> MeasureRow:
         system, scenario, point = key

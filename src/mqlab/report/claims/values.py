@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -188,10 +188,12 @@ class MeasuredValues(ClaimValues):
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
         if measure.lower_bound and not within:
             return Interval(measure.value, low, math.inf)
-        source = (system, point.scenario, point.name, reference.metric)
-        return Interval(
-            measure.value, low, measure.value + measure.ci95, _errors(source, measure.ci95, measure.degrees_of_freedom)
-        )
+        source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
+        errors = _errors(
+            source or (system, point.scenario, point.name, reference.metric),
+            measure.ci95, measure.degrees_of_freedom, measure.value,
+        )  # fmt: skip
+        return Interval(measure.value, low, measure.value + measure.ci95, errors)
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -207,7 +209,7 @@ class MeasuredValues(ClaimValues):
         low = _LEAST_CHANGE if is_bound[0] else impact.low
         high = math.inf if is_bound[1] else impact.high
         source = ("impact", system, point.scenario, point.name, reference.metric)
-        errors = None if any(is_bound) else _errors(source, impact.ci95, impact.degrees_of_freedom)
+        errors = None if any(is_bound) else _errors(source, impact.ci95, impact.degrees_of_freedom, impact.value)
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
@@ -266,10 +268,10 @@ class MeasuredValues(ClaimValues):
         return sum(seconds.values())
 
 
-def _errors(source: tuple[str, ...], ci95: float, degrees_of_freedom: int | None) -> Errors:
+def _errors(source: Hashable, ci95: float, degrees_of_freedom: int | None, value: float) -> Errors:
     """The random error of a measure, from the half width of its interval."""
     degrees = degrees_of_freedom or 1
-    return {source: Uncertainty(ci95 / t975(degrees), degrees)} if ci95 else {}
+    return {source: Uncertainty(ci95 / t975(degrees), degrees, value)} if ci95 else {}
 
 
 class PublishedValues(ClaimValues):

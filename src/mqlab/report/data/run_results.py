@@ -13,6 +13,8 @@ from mqlab.report.render.formatting import FLAG, FLAGGED, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.exhibit import own_scenarios
 from mqlab.study.language.reference import Reference
+from mqlab.study.rounds.interleaving import interleaved_groups
+from mqlab.study.rounds.paired import StudyRounds
 from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED, way_of_travel
 
 
@@ -109,6 +111,20 @@ class RunResults:
     @cached_property
     def points(self) -> tuple[Point, ...]:
         return tuple(self.study.points(self.scale))
+
+    @cached_property
+    def rounds(self) -> StudyRounds:
+        """The used runs of all points, by the rounds in which they took turns."""
+        groups = enumerate(interleaved_groups(self.points))
+        turns = {(point.scenario, point.name): number for number, group in groups for point in group}
+        values: dict[tuple[str, str, tuple[str, str]], dict[int, float]] = {}
+        for run in self.run_measures:
+            key = run.system, run.metric, (run.scenario, run.point)
+            values.setdefault(key, {})[run.repetition] = run.value
+        rounds = StudyRounds(int(self.meta.get("looks") or 1))
+        for (system, metric, point), by_round in values.items():
+            rounds.add(system, metric, point, turns.get(point, point), by_round)
+        return rounds
 
     @cached_property
     def study_points(self) -> tuple[Point, ...]:

@@ -1,0 +1,128 @@
+"""Figures of measures whose runs took turns: their intervals, by the rounds that they share."""
+
+import math
+import random
+from statistics import fmean, stdev
+
+import pytest
+
+from mqlab.study.rounds.paired import MeasuredRuns, StudyRounds, paired_groups
+from mqlab.study.shared_noise import RunNoise, share
+from mqlab.study.statistics import look_quantile, t975
+
+SYSTEMS = ("first", "second")
+
+
+def make_study(
+    chance: random.Random, points: int, rounds: tuple[int, int], correlation: float, looks: int = 1
+) -> StudyRounds:
+    """Two systems whose true rates are 1000 at every point. `rounds`: how many each of them has."""
+    study = StudyRounds(looks)
+    for point in range(points):
+        common = {number: chance.gauss() for number in range(max(rounds))}
+        deviation = 0.06 * math.exp(chance.gauss(0, 0.25))
+        for system, count in zip(SYSTEMS, rounds, strict=True):
+            noise = {n: correlation**0.5 * common[n] + (1 - correlation) ** 0.5 * chance.gauss() for n in range(count)}
+            runs = {number: 1000 * math.exp(deviation * value) for number, value in noise.items()}
+            study.add(system, "rate", ("grid", f"{point}"), point, runs)
+    return study
+
+
+def runs_of(study: StudyRounds, system: str, point: int = 0) -> MeasuredRuns:
+    found = study.find(system, "rate", ("grid", f"{point}"))
+    assert found is not None
+    return found
+
+
+def pair(study: StudyRounds, point: int = 0) -> tuple[MeasuredRuns, MeasuredRuns]:
+    return runs_of(study, "first", point), runs_of(study, "second", point)
+
+
+def log_ratio(first: MeasuredRuns, second: MeasuredRuns) -> float:
+    return math.log(fmean(first.values.values()) / fmean(second.values.values()))
+
+
+def is_inside(study: StudyRounds, first: MeasuredRuns, second: MeasuredRuns) -> bool:
+    error, degrees = study.error({first: 1.0, second: -1.0})
+    return abs(log_ratio(first, second)) <= t975(degrees) * error
+
+
+def test_a_few_points_have_a_paired_t_of_their_rounds() -> None:
+    study = make_study(random.Random(1), 1, (5, 5), 0.5, looks=3)
+    first, second = pair(study)
+    ours, theirs = fmean(first.values.values()), fmean(second.values.values())
+    differences = [first.values[n] / ours - second.values[n] / theirs for n in range(5)]
+    error, degrees = study.error({first: 1.0, second: -1.0})
+    assert degrees == 4
+    assert t975(4) * error == pytest.approx(look_quantile(4, 3) * stdev(differences) / math.sqrt(5))
+
+
+def test_what_both_sides_share_cancels() -> None:
+    study = StudyRounds(1)
+    for system, rate in zip(SYSTEMS, (1000.0, 2000.0), strict=True):
+        study.add(system, "rate", ("grid", "0"), "turns", {n: rate * (1 + n / 10) for n in range(4)})
+    error, _ = study.error(dict(zip(pair(study), (1.0, -1.0), strict=True)))
+    assert error == pytest.approx(0.0, abs=1e-12)
+    error, _ = study.error(dict(zip(pair(study), (1.0, 1.0), strict=True)))
+    assert error == pytest.approx(2 * stdev([1 + n / 10 for n in range(4)]) / 1.15 / 2)
+
+
+def test_only_runs_that_took_turns_are_paired() -> None:
+    study = StudyRounds(1)
+    for point, turns, rounds in (("a", 1, (1, 2, 3)), ("b", 1, (2, 3, 4)), ("c", 1, (3, 4)), ("d", 2, (1, 2, 3))):
+        study.add("first", "rate", ("grid", point), turns, {n: 100.0 + n for n in rounds})
+    a, b, c, d = (runs for name in "abcd" if (runs := study.find("first", "rate", ("grid", name))))
+    assert paired_groups([a, b, c, d]) == [[a, b], [c], [d]]
+
+
+def test_a_single_run_and_runs_without_a_rate_tell_nothing() -> None:
+    study = StudyRounds(1)
+    study.add("first", "rate", ("grid", "one"), 1, {1: 100.0})
+    study.add("first", "rate", ("grid", "zero"), 1, {1: 0.0, 2: 0.0})
+    study.add("first", "rate", ("grid", "same"), 1, {1: 100.0, 2: 100.0})
+    assert not any(study.find("first", "rate", ("grid", point)) for point in ("one", "zero", "same"))
+
+
+def test_all_points_tell_how_noisy_a_round_is() -> None:
+    """Rounds that agree by chance have the error that is expected of them: with their correlation, of independent."""
+    study = make_study(random.Random(2), 40, (3, 3), 0.0)
+    study.add("first", "rate", ("grid", "0"), 0, {0: 1000.0, 1: 1010.0, 2: 990.0})
+    study.add("second", "rate", ("grid", "0"), 0, {0: 1000.0, 1: 1010.0, 2: 990.0})
+    variances = []
+    for system in SYSTEMS:
+        noises = [RunNoise.of([*runs_of(study, system, point).values.values()]) for point in range(40)]
+        shared = share([noise for noise in noises if noise])
+        assert shared is not None
+        variances.append(shared.variance)
+    error, degrees = study.error(dict(zip(pair(study), (1.0, -1.0), strict=True)))
+    assert degrees > 30
+    assert error == pytest.approx(math.sqrt(sum(variances) / 3), rel=0.15)
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.6])
+def test_the_correlation_of_rounds_comes_from_all_pairs(truth: float) -> None:
+    study = make_study(random.Random(3), 60, (6, 6), truth)
+    assert study.correlation(*pair(study)) == pytest.approx(truth, abs=0.12)
+    alone = make_study(random.Random(3), 3, (3, 3), truth)
+    assert alone.correlation(*pair(alone)) == 0.0, "six independent rounds are too few"
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize(("points", "rounds"), [(3, (4, 4)), (24, (3, 3)), (24, (6, 6)), (24, (6, 3))])
+def test_the_interval_of_a_ratio_contains_the_truth(points: int, rounds: tuple[int, int], correlation: float) -> None:
+    """Also where only one of the two went on."""
+    chance = random.Random(4)
+    inside = []
+    for _ in range(1500 // points):
+        study = make_study(chance, points, rounds, correlation)
+        inside += [is_inside(study, *pair(study, point)) for point in range(points)]
+    assert 0.925 < fmean(inside) < 0.98
+
+
+def test_rounds_that_share_noise_are_narrower_than_independent_ones() -> None:
+    widths = []
+    for correlation in (0.8, 0.0):
+        study = make_study(random.Random(5), 24, (3, 3), correlation)
+        errors = [study.error(dict(zip(pair(study, n), (1.0, -1.0), strict=True))) for n in range(24)]
+        widths.append(fmean(t975(degrees) * error for error, degrees in errors))
+    assert widths[0] < 0.7 * widths[1]
