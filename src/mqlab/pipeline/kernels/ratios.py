@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.shared_noise import moderate
+from mqlab.pipeline.kernels.shared_noise import double_array, moderate
 from mqlab.study.statistics import look_quantile
 
 # Beyond this number of degrees of freedom Student's t hardly falls; the last quantile serves, a little too wide.
@@ -44,7 +44,7 @@ def square_error(values: Column) -> Column:
 
 def quantile(degrees_of_freedom: Column, looks: int) -> Column:
     """The quantile of Student's t for a 95 % interval; null below one degree of freedom."""
-    quantiles = fn.array(*(fn.lit(look_quantile(degrees, looks)) for degrees in range(1, _QUANTILES + 1)))
+    quantiles = double_array(look_quantile(degrees, looks) for degrees in range(1, _QUANTILES + 1))
     index = fn.least(degrees_of_freedom, fn.lit(_QUANTILES)).cast("int")
     return fn.when(degrees_of_freedom > 0, fn.element_at(quantiles, index))
 
