@@ -398,6 +398,39 @@ def test_all_that_connections_open_is_charged_and_bounded(
     assert (driven.memory, driven.core.destinations.accounts.opened) == (0, 0)
 
 
+@pytest.mark.parametrize("full_of", ["messages", "what is not counted"])
+@pytest.mark.parametrize("kind", OPENED)
+def test_a_full_broker_opens_less(kind: str, full_of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise connections would fill the memory once more that is full already. A few consumers can always come."""
+    size = OPENED[kind]
+    limit = limits.OPENED_WHEN_FULL_SHARE * 4 * size
+    for name in ("OPENED_LEAST", "UNCOUNTED_LEAST"):
+        monkeypatch.setattr(limits, name, 0)
+    driven = Driven(memory_limit=limit, queue_limit=2 * limit, stored=False)
+    accounts, session = driven.core.destinations.accounts, driven.session()
+    if kind == "receives":
+        driven.consumer("queue:q", 0, session)
+    filling, consumer = driven.producer("queue:filling", session), driven.consumer("queue:filling", 1, session)
+    monkeypatch.setattr(limits, "OPENED_FREE", session.account.opened)
+    if full_of == "messages":
+        driven.send(filling, b"x" * limit)
+    else:
+        driven.core.record_growth(driven.memory + limit + limit // limits.UNCOUNTED_SHARE)
+    before = driven.memory
+    for n in range(4):
+        _open(driven, kind, session, n)
+    with pytest.raises(CommandError, match=f"at most {4 * size} bytes of memory while the broker is full"):
+        _open(driven, kind, session, 4)
+    assert driven.memory - before == accounts.opened == 4 * size
+    if full_of == "messages":
+        driven.acknowledge(consumer, 1)
+    else:
+        driven.core.record_growth(driven.memory)
+    for n in range(4, 4 * limits.OPENED_WHEN_FULL_SHARE // limits.OPENED_SHARE):
+        _open(driven, kind, session, n)
+    assert accounts.opened == limit // limits.OPENED_SHARE
+
+
 @pytest.mark.parametrize("kind", OPENED)
 def test_what_is_closed_is_charged_no_longer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "OPENED_FREE", 0)
