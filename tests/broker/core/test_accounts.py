@@ -145,6 +145,29 @@ def test_many_single_messages_of_a_transaction_become_few_batches() -> None:
     assert driven.core.destinations.accounts.bytes == 0
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_memory_that_is_not_counted_leaves_less_for_transactions(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages on queues take no memory here, so that no producer is held back for it."""
+    monkeypatch.setattr(limits, "UNCOUNTED_LEAST", 0)
+    driven = Driven(memory_limit=MEMORY, producer_window=8 * MIB, queue_limit=8 * MIB)
+    one, other = (_senders(driven, 1, object())[0] for _ in range(2))
+    beside = 3 * MIB
+    driven.send(one, b"x" * (3 * MIB))
+    driven.core.record_growth(driven.memory + MEMORY // limits.UNCOUNTED_SHARE + beside)
+    most = MEMORY // limits.TRANSACTIONS_OF_ALL - beside
+    body = b"x" * (most - driven.memory - FOOTPRINT - len(single(b"").data) + more)
+    if more <= 0:
+        driven.send(other, body)
+        driven.commit(other.session)
+    else:
+        with pytest.raises(CommandError, match=f"all connections have at most {most} bytes"):
+            driven.send(other, body)
+        driven.core.record_growth(driven.memory + MEMORY // limits.UNCOUNTED_SHARE)
+        driven.rollback(other.session)
+        driven.send(other, body)
+    driven.commit(one.session)
+
+
 def test_little_memory_leaves_room_for_small_transactions() -> None:
     driven = Driven(memory_limit=1000)
     (producer,) = _senders(driven, 1, object())

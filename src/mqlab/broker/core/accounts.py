@@ -104,15 +104,20 @@ class Accounts:
     def __init__(self, settings: Settings, context: CoreContext) -> None:
         self.context = context
         self.share = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_A_CONNECTION)
-        self.most = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_ALL)
+        self._memory_limit = settings.memory_limit
+        self.most = 0
+        self.limit_transactions(0)
         # Bytes of memory that all open transactions take.
         self.bytes = 0
-        self._memory_limit = settings.memory_limit
         self.most_opened = max(limits.OPENED_LEAST, settings.memory_limit // limits.OPENED_SHARE)
         self.most_opened_when_full = max(limits.OPENED_LEAST, settings.memory_limit // limits.OPENED_WHEN_FULL_SHARE)
         # Bytes of memory of what all connections have opened, above what is free.
         self.opened = 0
         self._of: dict[object, Account] = {}
+
+    def limit_transactions(self, beside: int) -> None:
+        """Open transactions of all connections have their share of the memory limit less the bytes `beside`."""
+        self.most = max(limits.TRANSACTIONS_LEAST, self._memory_limit // limits.TRANSACTIONS_OF_ALL - beside)
 
     def may_be_opened(self) -> int:
         """Bytes of memory of all that connections may have opened by now: less when the broker is full."""

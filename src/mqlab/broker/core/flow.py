@@ -137,13 +137,18 @@ class FlowControl:
         for producer in sorted(self.held.keys() & producers, key=self.held.__getitem__):
             self.renew(producer)
 
-    def record_growth(self, grown: int, queued: int) -> None:
-        """The process has grown by so many bytes since its start; messages on queues take `queued` of them."""
+    def record_growth(self, grown: int, queued: int) -> int:
+        """The process has grown by so many bytes since its start; messages on queues take `queued` of them.
+
+        Returns how many bytes beside what is counted are neither allowed nor hold producers back.
+        """
         limit = self._settings.memory_limit
         allowed = max(limit // limits.UNCOUNTED_SHARE, limits.UNCOUNTED_LEAST)
-        uncounted = self._context.uncounted = max(0, grown + self._granted - self._context.memory - allowed)
+        beside = grown - self._context.memory - allowed
+        uncounted = self._context.uncounted = max(0, beside + self._granted)
         self._held_back = max(0, min(uncounted, queued - limit // limits.UNCOUNTED_BESIDE))
         self.check_memory()
+        return max(0, beside - self._held_back)
 
     def check_memory(self) -> None:
         """Renew credit when memory is free again, also by paging or by closed links."""
