@@ -45,6 +45,7 @@ TESTED = {
     "RECEIVES_CHARGED": "core/test_accounts.py::test_answered_receives_are_charged_no_longer",
     "OPENED_FREE": "core/test_accounts.py::test_all_that_connections_open_is_charged_and_bounded",
     "OPENED_SHARE": "core/test_accounts.py::test_all_that_connections_open_is_charged_and_bounded",
+    "OPENED_WHEN_FULL_SHARE": "core/test_accounts.py::test_a_full_broker_opens_less",
     "OPENED_LEAST": "core/test_accounts.py::test_a_small_broker_has_memory_for_what_clients_open",
     "PREPARED": "core/test_accounts.py::test_prepared_transactions_are_bounded",
     "RECEIVES_A_CONNECTION": "core/test_accounts.py::test_waiting_receives_are_bounded",

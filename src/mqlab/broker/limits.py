@@ -67,9 +67,11 @@ TEMPORARY_QUEUE_BYTES: Final = 8 * 1024
 RECEIVES_CHARGED: Final = 16
 # Bytes that every connection may open without being charged, so that each client can work.
 OPENED_FREE: Final = 64 * 1024
-# The rest counts against the memory limit: all connections together may take a quarter of it, but at least this many
-# bytes.
+# The rest counts against the memory limit: all connections together may take a quarter of it. When memory is full,
+# they may take a 32nd part: enough for the consumers that make room, and the broker grows little beyond its limit. Each
+# is at least this many bytes.
 OPENED_SHARE: Final = 4
+OPENED_WHEN_FULL_SHARE: Final = 32
 OPENED_LEAST: Final = 4 * 1024 * 1024
 
 # Prepared transactions wait for a decision, also after their client has disconnected.

@@ -145,6 +145,29 @@ def test_many_single_messages_of_a_transaction_become_few_batches() -> None:
     assert driven.core.destinations.accounts.bytes == 0
 
 
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_memory_that_is_not_counted_leaves_less_for_transactions(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages on queues take no memory here, so that no producer is held back for it."""
+    monkeypatch.setattr(limits, "UNCOUNTED_LEAST", 0)
+    driven = Driven(memory_limit=MEMORY, producer_window=8 * MIB, queue_limit=8 * MIB)
+    one, other = (_senders(driven, 1, object())[0] for _ in range(2))
+    beside = 3 * MIB
+    driven.send(one, b"x" * (3 * MIB))
+    driven.core.record_growth(driven.memory + MEMORY // limits.UNCOUNTED_SHARE + beside)
+    most = MEMORY // limits.TRANSACTIONS_OF_ALL - beside
+    body = b"x" * (most - driven.memory - FOOTPRINT - len(single(b"").data) + more)
+    if more <= 0:
+        driven.send(other, body)
+        driven.commit(other.session)
+    else:
+        with pytest.raises(CommandError, match=f"all connections have at most {most} bytes"):
+            driven.send(other, body)
+        driven.core.record_growth(driven.memory + MEMORY // limits.UNCOUNTED_SHARE)
+        driven.rollback(other.session)
+        driven.send(other, body)
+    driven.commit(one.session)
+
+
 def test_little_memory_leaves_room_for_small_transactions() -> None:
     driven = Driven(memory_limit=1000)
     (producer,) = _senders(driven, 1, object())
@@ -396,6 +419,39 @@ def test_all_that_connections_open_is_charged_and_bounded(
         driven.core.close_session(session)
         driven.do(driven.core.close_connection, owner)
     assert (driven.memory, driven.core.destinations.accounts.opened) == (0, 0)
+
+
+@pytest.mark.parametrize("full_of", ["messages", "what is not counted"])
+@pytest.mark.parametrize("kind", OPENED)
+def test_a_full_broker_opens_less(kind: str, full_of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise connections would fill the memory once more that is full already. A few consumers can always come."""
+    size = OPENED[kind]
+    limit = limits.OPENED_WHEN_FULL_SHARE * 4 * size
+    for name in ("OPENED_LEAST", "UNCOUNTED_LEAST"):
+        monkeypatch.setattr(limits, name, 0)
+    driven = Driven(memory_limit=limit, queue_limit=2 * limit, stored=False)
+    accounts, session = driven.core.destinations.accounts, driven.session()
+    if kind == "receives":
+        driven.consumer("queue:q", 0, session)
+    filling, consumer = driven.producer("queue:filling", session), driven.consumer("queue:filling", 1, session)
+    monkeypatch.setattr(limits, "OPENED_FREE", session.account.opened)
+    if full_of == "messages":
+        driven.send(filling, b"x" * limit)
+    else:
+        driven.core.record_growth(driven.memory + limit + limit // limits.UNCOUNTED_SHARE)
+    before = driven.memory
+    for n in range(4):
+        _open(driven, kind, session, n)
+    with pytest.raises(CommandError, match=f"at most {4 * size} bytes of memory while the broker is full"):
+        _open(driven, kind, session, 4)
+    assert driven.memory - before == accounts.opened == 4 * size
+    if full_of == "messages":
+        driven.acknowledge(consumer, 1)
+    else:
+        driven.core.record_growth(driven.memory)
+    for n in range(4, 4 * limits.OPENED_WHEN_FULL_SHARE // limits.OPENED_SHARE):
+        _open(driven, kind, session, n)
+    assert accounts.opened == limit // limits.OPENED_SHARE
 
 
 @pytest.mark.parametrize("kind", OPENED)

@@ -45,10 +45,10 @@ class Account:
         """Raises CommandError if the broker has no memory to open something of this size."""
         accounts = self._accounts
         change = self._above_free(size)
-        if change and accounts.opened + change > accounts.most_opened:
+        if change and accounts.opened + change > (most := accounts.may_be_opened()):
             raise CommandError(
                 "the sessions, producers, consumers, receives and temporary queues of all connections have at most "
-                f"{accounts.most_opened} bytes of memory"
+                f"{most} bytes of memory{'' if most == accounts.most_opened else ' while the broker is full'}"
             )
 
     def open(self, size: int) -> None:
@@ -104,13 +104,26 @@ class Accounts:
     def __init__(self, settings: Settings, context: CoreContext) -> None:
         self.context = context
         self.share = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_A_CONNECTION)
-        self.most = max(limits.TRANSACTIONS_LEAST, settings.memory_limit // limits.TRANSACTIONS_OF_ALL)
+        self._memory_limit = settings.memory_limit
+        self.most = 0
+        self.limit_transactions(0)
         # Bytes of memory that all open transactions take.
         self.bytes = 0
         self.most_opened = max(limits.OPENED_LEAST, settings.memory_limit // limits.OPENED_SHARE)
+        self.most_opened_when_full = max(limits.OPENED_LEAST, settings.memory_limit // limits.OPENED_WHEN_FULL_SHARE)
         # Bytes of memory of what all connections have opened, above what is free.
         self.opened = 0
         self._of: dict[object, Account] = {}
+
+    def limit_transactions(self, beside: int) -> None:
+        """Open transactions of all connections have their share of the memory limit less the bytes `beside`."""
+        self.most = max(limits.TRANSACTIONS_LEAST, self._memory_limit // limits.TRANSACTIONS_OF_ALL - beside)
+
+    def may_be_opened(self) -> int:
+        """Bytes of memory of all that connections may have opened by now: less when the broker is full."""
+        context = self.context
+        left = self._memory_limit - context.memory - context.uncounted
+        return min(self.most_opened, max(self.most_opened_when_full, self.opened + left))
 
     def of(self, owner: object) -> Account:
         account = self._of.get(owner)

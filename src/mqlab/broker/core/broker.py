@@ -292,9 +292,10 @@ class Core:
         self.records.on_durable(lsn, run_effects)
 
     def record_growth(self, grown: int) -> None:
-        """The process has grown by so many bytes since its start: producers are held back before it grows too much."""
+        """The process has grown by so many bytes since its start: the broker grants less before it grows too much."""
         accounts = self.destinations.accounts
-        self.flow.record_growth(grown, self.context.memory - accounts.bytes - accounts.opened)
+        beside = self.flow.record_growth(grown, self.context.memory - accounts.bytes - accounts.opened)
+        accounts.limit_transactions(beside)
 
     def checkpoint(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         """Append again what is still needed of these ids ([first, end) of each queue): their journal file is to go."""

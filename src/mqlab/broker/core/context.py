@@ -28,6 +28,8 @@ class CoreContext:
     sampling_interval: int = 0
     # Bytes in memory of all messages that are not acknowledged, and of what connections have opened.
     memory: int = 0
+    # Bytes that the process takes beside these, and those that producers have credit for, beyond what is allowed.
+    uncounted: int = 0
     # Takes a payload out of memory; None if that is not possible now.
     page_out: Callable[[Payload], PayloadOnDisk | None] = lambda _: None
     # A text that cannot be guessed, unlike all before, for the name of a temporary queue.

@@ -53,8 +53,8 @@ class FlowControl:
         self.most_of_channels = self.most_memory + limits.CHANNEL_MEMORY * limit
         # The sum of all windows.
         self._granted = 0
-        # Bytes of memory that the core does not count, and that hold producers back (see `record_growth`).
-        self._uncounted = 0
+        # The part of `uncounted` that holds producers back.
+        self._held_back = 0
         # Held producers, and how many were held before each.
         self.held: dict[CoreProducer, int] = {}
         # A producer is held because the broker, not only its destination, is full.
@@ -137,23 +137,28 @@ class FlowControl:
         for producer in sorted(self.held.keys() & producers, key=self.held.__getitem__):
             self.renew(producer)
 
-    def record_growth(self, grown: int, queued: int) -> None:
-        """The process has grown by so many bytes since its start; messages on queues take `queued` of them."""
+    def record_growth(self, grown: int, queued: int) -> int:
+        """The process has grown by so many bytes since its start; messages on queues take `queued` of them.
+
+        Returns how many bytes beside what is counted are neither allowed nor hold producers back.
+        """
         limit = self._settings.memory_limit
         allowed = max(limit // limits.UNCOUNTED_SHARE, limits.UNCOUNTED_LEAST)
-        uncounted = grown + self._granted - self._context.memory - allowed
-        self._uncounted = max(0, min(uncounted, queued - limit // limits.UNCOUNTED_BESIDE))
+        beside = grown - self._context.memory - allowed
+        uncounted = self._context.uncounted = max(0, beside + self._granted)
+        self._held_back = max(0, min(uncounted, queued - limit // limits.UNCOUNTED_BESIDE))
         self.check_memory()
+        return max(0, beside - self._held_back)
 
     def check_memory(self) -> None:
         """Renew credit when memory is free again, also by paging or by closed links."""
-        if self.short and self._context.memory + self._uncounted <= self._settings.memory_limit * RELEASE_SHARE:
+        if self.short and self._context.memory + self._held_back <= self._settings.memory_limit * RELEASE_SHARE:
             self.short = False
             self.reconsider(self.held)
 
     def _must_wait(self, producer: CoreProducer) -> bool:
         destination = producer.destination
-        if self._context.memory + self._uncounted >= self._settings.memory_limit and not self._may_overdraw(producer):
+        if self._context.memory + self._held_back >= self._settings.memory_limit and not self._may_overdraw(producer):
             self.short = True
             return True
         if isinstance(destination, Queue):
