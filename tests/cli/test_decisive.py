@@ -39,6 +39,7 @@ def test_every_point_has_runs_and_the_budget_is_recorded(found: JsonObject) -> N
     meta = RunFolder.open(Path(found["run"])).meta()
     assert meta["minutes"] == pytest.approx(0.15, abs=0.01)
     assert meta["looks"] == 5
+    assert meta["again"].endswith("mine.yaml --scale quick")
 
 
 def test_a_system_is_compared_with_itself(found: JsonObject) -> None:
