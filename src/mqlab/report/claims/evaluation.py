@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import chain
+from itertools import combinations
 from typing import Final
 
 from mqlab.report.claims.interval import Interval, greatest, least, less
@@ -238,11 +238,12 @@ class _Evaluator:
     def _over_systems(self, name: str, reference: Reference) -> Interval:
         """The best value over the worst (spread) or the second best (lead), at least 1."""
         values = self.values.values_by_system(reference).values()
-        ascending = _lower_is_better(reference.metric)
-        ahead = [
-            [other / one if ascending else one / other for other in values if other is not one] for one in values
-        ]  # fmt: skip
-        ratio = greatest(map(least, ahead) if name == "lead" else chain.from_iterable(ahead))
+        if name == "spread":
+            ratio = greatest(max(a / b, b / a, key=lambda one: one.value) for a, b in combinations(values, 2))
+        else:
+            lower = _lower_is_better(reference.metric)
+            ahead = [[b / a if lower else a / b for b in values if b is not a] for a in values]
+            ratio = greatest(map(least, ahead))
         return Interval(max(1.0, ratio.value), max(1.0, ratio.low), max(1.0, ratio.high))
 
 
