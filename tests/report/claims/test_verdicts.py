@@ -254,8 +254,9 @@ def test_the_time_that_is_missing(made: SyntheticRuns, write: Write) -> None:
 def test_the_command_for_a_longer_run_is_that_of_the_run(made: SyntheticRuns, write: Write) -> None:
     again = "mqlab run mine.yaml --system 'embedded:name=a b' --only A --scale standard"
     made.meta["again"] = again
+    made.meta["minutes"] = 5.5
     found = on_ours(only(made, A=(110.0, 20.0, "broker")), write, "rate.received[A] > 100")
-    assert found.missing == f"about 1 more minute: {again} --minutes 1"
+    assert found.missing == f"about 1 more minute: {again} --minutes 7", "a new run begins with nothing"
 
 
 @pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "lab")])

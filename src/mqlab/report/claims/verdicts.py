@@ -154,9 +154,10 @@ def _missing(minutes: float | None, results: RunResults) -> str:
         return ""
     if minutes > _MOST_MINUTES:
         return "more runs would hardly decide it"
-    whole = max(1, math.ceil(minutes))
     command = results.meta.get("again") or f"mqlab run {results.study.id}"
-    return f"about {count(whole, 'more minute')}: {command} --minutes {whole}"
+    # The new run begins with nothing: it needs the minutes of this one too.
+    total = math.ceil(max(1.0, minutes) + (results.meta.get("minutes") or 0))
+    return f"about {count(max(1, math.ceil(minutes)), 'more minute')}: {command} --minutes {total}"
 
 
 def _verdict(claim: Claim, source: ClaimValues, verdict: str, figures: str = "", reason: str = "") -> Verdict:
