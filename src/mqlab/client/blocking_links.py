@@ -6,7 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, Unpack
+from itertools import islice
+from typing import Final, TypeVar, Unpack
 
 from mqlab.client import aio
 from mqlab.client.errors import ClosedError, MessagingError
@@ -15,6 +16,8 @@ from mqlab.client.headers import Headers
 from mqlab.client.message import Delivery, Message
 from mqlab.wire.native.bodies import Buffer, Payload, as_body
 from mqlab.wire.native.columns import Value
+
+T = TypeVar("T")
 
 # Limits of one frame, and of the messages that may be unsent before `send` blocks.
 _MAX_ROWS: Final = 4096
@@ -136,7 +139,6 @@ class Consumer:
         self.destination = consumer.destination
         self._loop = loop
         self._aio = consumer
-        self._acknowledges_promptly = consumer.mode == "auto"
         self._listener: threading.Thread | None = None
         # The listener's thread holds it while the listener handles a message.
         self._listener_lock = threading.Lock()
@@ -150,11 +152,12 @@ class Consumer:
         if correlation_id is not None or message_id is not None:
             receiving = self._aio.receive(timeout, correlation_id=correlation_id, message_id=message_id)
             return self._loop.run(receiving)
-        if not self._aio.buffered:
-            self._loop.run(self._aio.fill_buffer(timeout))
-        elif self._acknowledges_promptly and not self._aio.acknowledge_scheduled:
-            self._schedule_acknowledge()
-        return self._aio.buffered.pop()
+        for message in self._aio.unread.messages:
+            if self._aio.acknowledge_due:
+                self._schedule_acknowledge()
+            return message
+        self._loop.run(self._aio.open_delivery(timeout))
+        return next(self._aio.unread.messages)
 
     def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next delivery, which may have many messages. Raises TimeoutError after `timeout` seconds."""
@@ -183,9 +186,9 @@ class Consumer:
         """A message counts as received once it is popped, so it is popped only under the lock."""
         while not self._closing:
             try:
-                if not self._aio.buffered:
-                    self._loop.run(self._aio.fill_buffer())
-                elif self._acknowledges_promptly and not self._aio.acknowledge_scheduled:
+                if not self._aio.unread:
+                    self._loop.run(self._aio.open_delivery())
+                elif self._aio.acknowledge_due:
                     self._schedule_acknowledge()
             except self._aio.end_error:
                 return
@@ -194,9 +197,8 @@ class Consumer:
                     self._call_listener(listener)
 
     def _call_listener(self, listener: Callable[[Message], None]) -> None:
-        try:
-            message = self._aio.buffered.pop()
-        except IndexError:
+        message = next(self._aio.unread.messages, None)
+        if message is None:
             # The session was closed meanwhile.
             return
         try:
@@ -207,23 +209,33 @@ class Consumer:
             raise
 
     def __iter__(self) -> Iterator[Message]:
+        return self._iterate(lambda: self._aio.unread.messages)
+
+    def bodies(self) -> Iterator[bytes]:
+        """Iterate over bodies alone. Each is received and acknowledged as its message would be."""
+        return self._iterate(lambda: self._aio.unread.bodies)
+
+    def _iterate(self, unread: Callable[[], Iterator[T]]) -> Iterator[T]:
+        consumer = self._aio
         while True:
             try:
-                yield self.receive()
-                # The rest of the delivery needs no call of the loop.
-                while buffered := self._aio.buffered:
-                    if self._acknowledges_promptly and not self._aio.acknowledge_scheduled:
+                for received in unread():
+                    if consumer.acknowledge_due:
                         self._schedule_acknowledge()
-                    yield buffered.pop()
-            except self._aio.end_error:
+                    yield received
+                self._check_no_listener()
+                self._loop.run(consumer.open_delivery())
+            except consumer.end_error:
                 return
+            # All messages before this one are acknowledged.
+            yield from islice(unread(), 1)
 
     def _acknowledge_later(self) -> None:
         """In the thread of the loop. Delayed: waking that thread for each message would cost more than the message."""
         asyncio.get_running_loop().call_later(_ACKNOWLEDGE_DELAY_S, self._aio.acknowledge_all_but_last)
 
     def _schedule_acknowledge(self) -> None:
-        self._aio.acknowledge_scheduled = True
+        self._aio.acknowledge_due = False
         self._loop.schedule(self._acknowledge_later)
 
     def close(self) -> None:
