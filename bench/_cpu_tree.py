@@ -33,6 +33,8 @@ async def serve() -> None:
         keys = {
             "RR1": await lab_requests(tcp, 1), "RR8": await lab_requests(tcp, 8), "requests": await requests(tcp),
             "bindings": await requests("bindings:cpu-time"), "headers": await single_sends(tcp),
+            "plain": await plain_sends(tcp, 0), "plain_64": await plain_sends(tcp, 64),
+            "blocking": await blocking_sends(tcp),
             "P": await persistent_sends(tcp, 1), "G": await persistent_sends(tcp, 20),
             "A": await batches(tcp, *BATCHES["A"]), "D": await batches(tcp, *BATCHES["D"]),
         }  # fmt: skip
@@ -123,6 +125,57 @@ async def single_sends(address: str) -> Load:
     async def receive(number: int) -> None:
         for _ in range(number):
             await consumer.receive()
+
+    return load
+
+
+async def plain_sends(address: str, together: int) -> Load:
+    """One call a message on either side. With `together`, the producer yields to the loop after so many messages."""
+    from mqlab.client import aio
+
+    name = f"queue:plain-{together}"
+    consumer = await (await (await aio.connect(address)).session()).consumer(name, prefetch=PREFETCH)
+    producer = await (await (await aio.connect(address)).session()).producer(name)
+
+    async def load(number: int) -> None:
+        receiving = asyncio.gather(*[receive(number)])
+        for sent in range(1, number + 1):
+            await producer.send(SMALL)
+            if together and sent % together == 0:
+                await asyncio.sleep(0)
+        await receiving
+
+    async def receive(number: int) -> None:
+        left = number
+        async for message in consumer:
+            assert len(message.body) == len(SMALL)
+            left -= 1
+            if not left:
+                return
+
+    return load
+
+
+async def blocking_sends(address: str) -> Load:
+    """One call a message of the blocking API on either side, each in a thread."""
+    from mqlab.client import connect
+
+    connections = [await asyncio.to_thread(connect, address) for _ in range(2)]
+    sessions = [await asyncio.to_thread(connection.session) for connection in connections]
+    consumer = await asyncio.to_thread(sessions[0].consumer, "queue:blocking", prefetch=PREFETCH)
+    producer = await asyncio.to_thread(sessions[1].producer, "queue:blocking")
+
+    def send(number: int) -> None:
+        for _ in range(number):
+            producer.send(SMALL)
+        producer.flush()
+
+    def receive(number: int) -> None:
+        for _, message in zip(range(number), consumer, strict=False):
+            assert len(message.body) == len(SMALL)
+
+    async def load(number: int) -> None:
+        await asyncio.gather(asyncio.to_thread(send, number), asyncio.to_thread(receive, number))
 
     return load
 

@@ -6,7 +6,9 @@ machine hardly changes it, so it shows a few percent also where rates vary by mu
 process here: what a shortcut saves of that is at least what it earns of the rate.
 
 RR1, RR8: round trips of 1 KiB with 1 and 8 requesters, by the lab's driver. requests, bindings: round trips by the
-client library, over TCP and over bindings. headers: single messages with headers, sent without waiting. P, G:
+client library, over TCP and over bindings. headers: single messages with headers, sent without waiting. plain: small
+messages without headers by the plain API; plain_64: the same, and the producer yields to the event loop after each 64;
+blocking: the same by the blocking API, with a thread for either side. P, G:
 persistent messages of 1 KiB by 1 and 20 producers, each confirmed before the next one. A, D: batches of 1,024 small and
 of 16 large messages.
 """
@@ -19,7 +21,8 @@ from before_after import Tree
 
 # How many messages, or batches, a turn has.
 NUMBERS = {
-    "RR1": 1500, "RR8": 2000, "requests": 1500, "bindings": 3000, "headers": 4500, "P": 1000,
+    "RR1": 1500, "RR8": 2000, "requests": 1500, "bindings": 3000, "headers": 4500, "plain": 100_000,
+    "plain_64": 50_000, "blocking": 50_000, "P": 1000,
     "G": 4000, "A": 1500, "D": 400,
 }  # fmt: skip
 

@@ -183,6 +183,25 @@ async def test_automatic_acknowledgement_comes_with_the_next_receive() -> None:
 
 
 @in_loop
+async def test_bodies_alone_are_received_and_acknowledged_as_messages_are() -> None:
+    async with running(local()) as (_, (address,)):
+        connection = await client(address)
+        session = await connection.session()
+        consumer, producer = await session.consumer("queue:q", prefetch=20), await session.producer("queue:q")
+        await producer.send_batch(encode(numbers(0, 90)), confirm=True)
+        bodies = consumer.bodies()
+        came = [await anext(bodies) for _ in range(33)]
+        came += await receive(consumer, 20)
+        async for body in bodies:
+            came.append(body)
+            if len(came) == 80:
+                break
+        assert came == numbers(0, 80)
+        await consumer.close()
+        assert (await connection.status())["messages"] == 10
+
+
+@in_loop
 async def test_an_unconfirmed_send_that_is_refused_is_told_to_whoever_uses_the_producer_next() -> None:
     async with running(local()) as (_, (address,)):
         connection = await client(address)

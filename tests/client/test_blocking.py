@@ -194,6 +194,40 @@ def test_what_was_not_given_to_the_application_goes_back_unseen(served: Served) 
         assert [other.receive(timeout=240).body for _ in range(4)] == numbers(1, 5)
 
 
+def test_bodies_alone_are_received_and_acknowledged_as_messages_are(served: Served) -> None:
+    with connect(served.address) as connection:
+        session = connection.session()
+        consumer = session.consumer("queue:q", prefetch=500)
+        session.producer("queue:q").send_batch(encode(numbers(0, 3000)), confirm=True)
+        came = [body for _, body in zip(range(900), consumer.bodies(), strict=False)]
+        came += [message.body for _, message in zip(range(700), consumer, strict=False)]
+        came += [consumer.receive(timeout=240).body for _ in range(300)]
+        came += [body for _, body in zip(range(100), consumer.bodies(), strict=False)]
+        assert came == numbers(0, 2000)
+        while connection.status()["messages"] > 1001:
+            time.sleep(0.001)
+        consumer.close()
+        assert connection.status()["messages"] == 1000
+        rest = session.consumer("queue:q").bodies()
+        assert [next(rest) for _ in range(1000)] == numbers(2000, 3000)
+
+
+def test_what_a_rollback_returns_is_gone_for_an_iteration_that_goes_on(served: Served) -> None:
+    with connect(served.address) as connection:
+        session = connection.session("transacted")
+        consumer = session.consumer("queue:q")
+        connection.session().producer("queue:q").send_batch(encode(numbers(0, 10)), confirm=True)
+        came = []
+        for message in consumer:
+            came.append(seen(message))
+            if len(came) == 4:
+                session.rollback()
+            if len(came) == 14:
+                break
+        assert came[:4] == [(body, False) for body in numbers(0, 4)]
+        assert came[4:] == [(body, int(body) < 4) for body in numbers(0, 10)]
+
+
 def test_senders_in_many_threads_lose_nothing(served: Served) -> None:
     """Each with a session of its own, over one connection."""
     with connect(served.address) as connection:

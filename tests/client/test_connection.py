@@ -120,7 +120,7 @@ async def test_what_came_together_and_is_done_is_told_once() -> None:
 @in_loop
 async def test_what_is_done_is_told_though_the_next_takes_its_time() -> None:
     connection, writes = connected()
-    consumer = consumer_of(connection, 1, 8)
+    consumer = consumer_of(connection, 1, 4)
     deliver(connection, (1, 1), (1, 2), (1, 3))
     for _ in range(2):
         await consumer.receive_batch()

@@ -11,6 +11,7 @@ from features.message_helpers import assert_no_messages, numbers, receive
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.consumer import Acknowledge, Consumer
 from mqlab.client.errors import MessagingError
+from mqlab.client.message import Delivery
 from mqlab.wire.native.bodies import encode
 
 pytestmark = pytest.mark.usefixtures("each_way")
@@ -186,3 +187,38 @@ async def test_only_what_was_delivered_as_often_counts_as_come_together() -> Non
         delivery = await consumer.receive_batch()
         found.append([one.first for one in (delivery, *consumer.take_following(delivery))])
     assert found == [[1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize("mode", ["auto", "client"])
+@in_loop
+async def test_acknowledging_in_small_pieces_does_not_divide_the_deliveries(mode: Acknowledge) -> None:
+    """The consumer acknowledges as often as it is asked to, but grants credit in a few large pieces."""
+    async with running(local()) as (_, (address,)):
+        connection = await filled(address, 20_000)
+        session = await connection.session(mode)
+        consumer = await session.consumer("queue:q", prefetch=1000)
+        sources: list[Delivery] = []
+        for n in range(20_000):
+            message = await consumer.receive(timeout=240)
+            assert message.body == b"%d" % n
+            if not sources or sources[-1] is not message.source:
+                sources.append(message.source)
+            if n % 7 == 0:
+                session.acknowledge()
+                await asyncio.sleep(0)
+        assert len(sources) < 2 * 20_000 // 250
+
+
+@in_loop
+async def test_after_a_rollback_a_consumer_holds_no_more_than_its_prefetch() -> None:
+    async with running(local()) as (_, (address,)):
+        connection = await filled(address, 20)
+        session = await connection.session("transacted")
+        consumer = await session.consumer("queue:q", prefetch=100)
+        await receive(consumer, 20)
+        await session.rollback()
+        await filled(address, 1000)
+        for _ in range(200):
+            await consumer.receive(timeout=240)
+            await connection.status()  # what the broker has delivered is here
+            assert len(consumer.unread) + sum(delivery.rows for delivery in consumer._deliveries) <= 100

@@ -2,8 +2,10 @@
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mqlab.client.message import Delivery, Message
+from mqlab.client.message import Delivery, Message, UnreadMessages
 from mqlab.wire.native.bodies import Payload, encode, select_rows
 from mqlab.wire.native.columns import Value, encode_columns, encode_single
 from mqlab.wire.receive_buffers import receive_buffer
@@ -142,3 +144,31 @@ def test_while_a_message_lives_the_memory_it_came_in_is_not_used_again(payload: 
     for other in [receive_buffer(64 * 1024) for _ in range(50)]:
         other[:] = bytes(len(other))
     assert seen(message) == ALL
+
+
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=30), st.data())
+def test_what_is_left_unread_is_what_the_long_way_gives(bodies: list[bytes], data: st.DataObject) -> None:
+    """Messages and bodies in any order, and then the rest: each message once, as a row of its delivery."""
+    delivery = delivered(encode(bodies), first=7)
+    expected = [Message(body, row, delivery) for row, body in enumerate(bodies)]
+    assert delivery.messages() == expected
+    unread = UnreadMessages(delivery)
+    read = data.draw(st.integers(0, len(bodies)))
+    for message in expected[:read]:
+        if data.draw(st.booleans()):
+            assert next(unread.messages) == message
+        else:
+            assert next(unread.bodies) == message.body
+    assert len(unread) == len(bodies) - read
+    if unread:
+        rest = unread.take_rest()
+        assert (rest.first, rest.bodies().tolist()) == (7 + read, bodies[read:])
+    assert (len(unread), [*unread.messages], [*unread.bodies]) == (0, [], [])
+
+
+def test_what_is_discarded_is_gone_also_for_those_who_iterate() -> None:
+    unread = UnreadMessages(delivered(mixed()))
+    messages = iter(unread.messages)
+    assert next(messages).body == b"a"
+    unread.discard()
+    assert (len(unread), [*messages], [*unread.bodies]) == (0, [], [])

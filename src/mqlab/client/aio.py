@@ -134,7 +134,8 @@ class Connection:
                 for session in self._sessions:
                     await session.flush()
         except TimeoutError:
-            raise MessagingError("closed with unsent messages: the broker holds the producers back") from None
+            unsent = sum(session.unsent for session in self._sessions)
+            raise MessagingError(f"closed, but {unsent} messages are unsent: the broker grants no credit") from None
         except ClosedError:
             pass
         finally:
@@ -161,6 +162,8 @@ class Session:
         self._connection = connection
         self._number = number
         self._producers: list[Producer] = []
+        # Those with unsent messages: one, and those that the broker holds back.
+        self._gathering: list[Producer] = []
         self._consumers: list[Consumer] = []
         self._reply_producers: dict[str, Producer] = {}
 
@@ -175,7 +178,10 @@ class Session:
         """`queue:NAME` or `topic:NAME`. Times are in ms. Without `ids` and `timestamps` frames are shorter."""
         encoder = MessageEncoder(ProducerDefaults(priority, time_to_live, delay, ids, timestamps))
         link = self._connection.new_link()
-        producer = Producer(self._connection, self._number, link, destination, encoder, transacted=self.transacted)
+        producer = Producer(
+            self._connection, self._number, link, destination, encoder, transacted=self.transacted,
+            gathering=self._gathering,
+        )  # fmt: skip
         await self._open(Kind.OPEN_PRODUCER, link, producer, {"destination": destination})
         self._producers.append(producer)
         return producer
@@ -283,6 +289,11 @@ class Session:
             producer.clear_refusal()
         for consumer in consumers:
             consumer.resume()
+
+    @property
+    def unsent(self) -> int:
+        """How many messages have not been handed to the connection."""
+        return sum(producer.unsent for producer in self._producers)
 
     async def flush(self) -> None:
         """Hand everything sent so far to the connection."""

@@ -8,7 +8,6 @@ with connect("tcp:127.0.0.1:7766") as connection:
 """
 
 import asyncio
-import time
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import Unpack
 
 from mqlab.client import aio
 from mqlab.client.aio import DEFAULT_PREFETCH
-from mqlab.client.blocking_links import Consumer, Producer
+from mqlab.client.blocking_links import Consumer, Producer, SessionSends, flush_within
 from mqlab.client.consumer import Acknowledge
-from mqlab.client.errors import ClosedError, MessagingError, RefusedError
+from mqlab.client.errors import ClosedError, MessagingError
 from mqlab.client.event_loop import LoopCaller, LoopThread, call_in_loop
 from mqlab.client.headers import Headers
 from mqlab.client.inprocess.listener import find_listener
@@ -67,13 +66,10 @@ class Connection:
             self._loop.stop()
             raise
         self._closed = False
-        self._sessions: list[Session] = []
 
     def session(self, acknowledge: Acknowledge = "auto") -> "Session":
         """`acknowledge`: auto, dups_ok, client, individual or transacted; see `mqlab.client.consumer`."""
-        session = Session(self._loop, self._loop.run(self._aio.session(acknowledge)))
-        self._sessions.append(session)
-        return session
+        return Session(self._loop, self._loop.run(self._aio.session(acknowledge)))
 
     def temporary_queue(self) -> str:
         """Create a temporary queue and return its name. Only this connection can receive from it."""
@@ -103,26 +99,15 @@ class Connection:
         return self._loop.run(self._aio.ask(operation, **arguments))
 
     def close(self) -> None:
+        """Flush, then close. Raises MessagingError if the broker grants too little credit to flush everything."""
         if not self._closed:
             self._closed = True
-            timeout_error: TimeoutError | None = None
             try:
-                with suppress(ClosedError):
-                    self._flush_all()
-            except TimeoutError as error:
-                timeout_error = error
-            finally:
                 # A local broker may have ended, and its loop with it.
                 with suppress(ClosedError):
-                    self._loop.run(self._aio.drop() if timeout_error else self._aio.close())
+                    self._loop.run(self._aio.close())
+            finally:
                 self._loop.stop()
-            if timeout_error:
-                raise MessagingError(f"closed with unsent messages: {timeout_error}")
-
-    def _flush_all(self) -> None:
-        deadline = time.monotonic() + aio.CLOSE_TIMEOUT_S
-        for session in self._sessions:
-            session.flush(max(0.0, deadline - time.monotonic()))
 
     def __enter__(self) -> "Connection":
         return self
@@ -139,7 +124,7 @@ class Session:
     def __init__(self, loop: LoopCaller, session: aio.Session) -> None:
         self._loop = loop
         self._aio = session
-        self._producers: list[Producer] = []
+        self._sends = SessionSends(loop)
 
     def producer(
         self, destination: str, *, priority: int = 4, time_to_live: int = 0, delay: int = 0, ids: bool = True,
@@ -149,9 +134,7 @@ class Session:
         opening = self._aio.producer(
             destination, priority=priority, time_to_live=time_to_live, delay=delay, ids=ids, timestamps=timestamps
         )
-        producer = Producer(self._loop, self._loop.run(opening), self._aio.transacted)
-        self._producers.append(producer)
-        return producer
+        return Producer(self._loop, self._loop.run(opening), self._sends)
 
     def consumer(
         self, destination: str, *, prefetch: int = DEFAULT_PREFETCH, selector: str = "", durable: str = "",
@@ -192,29 +175,23 @@ class Session:
 
     def prepare(self, xid: str) -> None:
         """The first phase of a two-phase commit: the transaction waits for `Connection.commit` or `rollback`."""
-        self.flush()
         self._loop.run(self._aio.prepare(xid))
 
     def commit(self) -> None:
         """Commit all sends and acknowledgements; durable if a message in the transaction is persistent."""
-        self.flush()
         self._loop.run(self._aio.commit())
 
     def rollback(self) -> None:
         """Discard all sends, and have all received messages delivered again."""
-        with suppress(RefusedError):
-            self.flush()
         self._loop.run(self._aio.rollback())
 
     def close(self) -> None:
         """Close the session. The broker rolls an open transaction back."""
-        self.flush()
         self._loop.run(self._aio.close())
 
     def flush(self, timeout: float | None = None) -> None:
         """Hand everything sent so far to the connection. Raises TimeoutError after `timeout` seconds."""
-        for producer in self._producers:
-            producer.flush(timeout)
+        self._loop.run(flush_within(self._aio, timeout))
 
 
 class Requester:

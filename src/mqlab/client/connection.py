@@ -48,6 +48,8 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         # calls `flush_before_wait` in this turn.
         self._flush_scheduled = False
         self.hold_flush = False
+        # The socket takes nothing more: what producers have gathered does not leave at the turn of the loop.
+        self._is_paused = False
         # The last read woke at most one task, which has not run yet.
         self._woke_one = False
         # Bytes have arrived since the keepalive last cleared this.
@@ -169,11 +171,16 @@ class NativeClientConnection(asyncio.BufferedProtocol):
 
     def _flush_now(self) -> None:
         self._flush_scheduled = self._woke_one = False
-        self._flush()
+        if self._before_send and not self._is_paused:
+            self._run_before_send()
+        self._write_unsent()
 
     def _flush(self) -> None:
         if self._before_send:
             self._run_before_send()
+        self._write_unsent()
+
+    def _write_unsent(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._transport is not None and unsent:
             self._transport.writelines(unsent)
@@ -221,6 +228,13 @@ class NativeClientConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._schedule_flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the decoder chooses the size
         return self._decoder.get_buffer()

@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypedDict
 
 import numpy as np
-import pyarrow as pa
 
 from mqlab.client.message import DEFAULT_PRIORITY
-from mqlab.wire.native.bodies import BINARY, Buffer, Payload, as_body, encode
+from mqlab.wire.native.bodies import Buffer, Payload, as_body
 from mqlab.wire.native.columns import (
     HEADERS,
     PROPERTY,
     ColumnLayout,
     Value,
-    encode_columns,
+    encode_batch,
     encode_single,
     encode_texts,
     is_property_name,
@@ -178,20 +177,21 @@ class MessageEncoder:
             self._layouts[tuple(headers)] = layout_of_columns(tuple(names), letters)
         return encode_single(as_body(body), tuple(names), letters, values)
 
-    def batch(self, bodies: Sequence[Buffer]) -> Payload:
+    def batch(self, bodies: Sequence[bytes]) -> Payload:
         """Encode messages that have no headers of their own."""
-        rows = len(bodies)
-        now = _now_ms()
+        rows, now = len(bodies), _now_ms()
         if rows == 1 and self._default_numbers:
             return encode_single(bodies[0], self._names, self._letters, [*self._next_stamp(now).values()])
         if rows == 1:
             return self.message(bodies[0], {}, None)
-        if self._default_numbers and not self._names:
-            return encode(bodies)
-        columns = self._stamp_columns(rows, now)
-        for name, value in self._numbers({}, now).items():
-            columns[name] = pa.array(np.full(rows, value, dtype=np.int8 if name == "priority" else np.int64))
-        return encode_columns(pa.array(bodies, type=BINARY), columns)
+        headers = {}
+        if self.defaults.ids:
+            headers["id"] = self._next_ids(rows)
+        if self.defaults.timestamps:
+            headers["timestamp"] = _repeated("timestamp", now, rows)
+        if not self._default_numbers:
+            headers |= {name: _repeated(name, value, rows) for name, value in self._numbers({}, now).items()}
+        return encode_batch(bodies, headers)
 
     def _next_stamp(self, now: int) -> dict[str, Value]:
         if not self._names:
@@ -201,17 +201,12 @@ class MessageEncoder:
         stamps: dict[str, Value] = {"id": self._token + number.to_bytes(8, "big"), "timestamp": now}
         return stamps if self._stamps_all else {name: stamps[name] for name in self._names}
 
-    def _stamp_columns(self, rows: int, now: int) -> dict[str, pa.Array]:
-        columns = {}
-        if self.defaults.ids:
-            ids = np.empty((rows, 2), dtype=">u8")
-            ids[:, 0] = int.from_bytes(self._token, "big")
-            ids[:, 1] = np.arange(self._next, self._next + rows)
-            self._next += rows
-            columns["id"] = pa.Array.from_buffers(pa.binary(16), rows, [None, pa.py_buffer(ids)])
-        if self.defaults.timestamps:
-            columns["timestamp"] = pa.array(np.full(rows, now, dtype=np.int64))
-        return columns
+    def _next_ids(self, rows: int) -> bytes:
+        ids = np.empty((rows, 2), dtype=">u8")
+        ids[:, 0] = int.from_bytes(self._token, "big")
+        ids[:, 1] = np.arange(self._next, self._next + rows)
+        self._next += rows
+        return ids.tobytes()
 
     # Any: a TypedDict gives its values as objects; `_check` refuses those that are not whole numbers.
     def _numbers(self, chosen: dict[str, Any], now: int) -> dict[str, int]:
@@ -230,6 +225,10 @@ class MessageEncoder:
         if delay:
             headers["deliver_at"] = now + delay
         return headers
+
+
+def _repeated(header: str, value: int, rows: int) -> bytes:
+    return struct.pack("<" + HEADERS[header], value) * rows
 
 
 def _now_ms() -> int:

@@ -1,8 +1,16 @@
-"""Sending: credit, coalescing, confirmations."""
+"""Sending: credit, coalescing, confirmations.
+
+Single sends without headers of their own gather in the producer, and leave as one batch: at the next turn of the event
+loop, before the connection sends anything else, when the caller waits, or when a frame is full. While the socket takes
+nothing more, they go on gathering. A session keeps the order of all its sends: when another producer of the session
+sends, what this one has gathered leaves first, unless the broker grants it no credit.
+"""
 
 import asyncio
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Final, Unpack
 
 from mqlab.client.connection import NativeClientConnection
@@ -16,9 +24,11 @@ from mqlab.wire.native.columns import Value
 from mqlab.wire.native.frames import Flag, Frame, Kind
 
 # Single sends are coalesced into one batch, up to these bounds.
-_MAX_ROWS: Final = 4096
+MAX_ROWS: Final = 4096
+MAX_BYTES: Final = 256 * 1024
+# A frame can be full of bodies up to this size only by their number: they are not counted in bytes.
+SMALL_BYTES: Final = MAX_BYTES // MAX_ROWS
 _MAX_CONSECUTIVE_SENDS: Final = 128
-_MAX_BYTES: Final = 256 * 1024
 
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
 
@@ -28,8 +38,9 @@ class Producer:
 
     def __init__(
         self, connection: NativeClientConnection, session: int, link: int, destination: str, encoder: MessageEncoder, *,
-        transacted: bool,
+        transacted: bool, gathering: "list[Producer]",
     ) -> None:  # fmt: skip
+        """`gathering`: the producers of the session that have unsent messages."""
         self.destination = destination
         # Adds ids and timestamps to single sends; `send_batch` sends its payload as it is.
         self.encoder = encoder
@@ -41,8 +52,15 @@ class Producer:
         self._credit = 0
         self._credit_arrival: asyncio.Future[None] | None = None
         self._unconfirmed: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._unsent: list[Buffer] = []
-        self._unsent_bytes = 0
+        self._gathering = gathering
+        self._unsent: list[bytes] = []
+        # `_unsent`, while single sends need no more than to be appended to it.
+        self._open: list[bytes] | None = None
+        # The size of the unsent bodies that are not small.
+        self._large_bytes = 0
+        self._flushing = False
+        # Frames with messages that were sent.
+        self.frames = 0
         # Sends since this producer last yielded to the event loop.
         self._consecutive_sends = 0
         self._error: MessagingError | None = None
@@ -55,24 +73,43 @@ class Producer:
     ) -> None:  # fmt: skip
         """Send one message. A persistent one outside a transaction is on the broker's disk when this returns.
 
-        Other messages are coalesced, and leave at the next turn of the loop.
+        Messages without headers are coalesced, and leave at the next turn of the loop at the latest.
         """
-        if not persistent and (headers or properties) and self.try_send(body, headers, properties):
-            return
-        if self._error is not None or self._refusal is not None:
-            self._raise_error()
         if persistent or properties or headers:
-            payload = self.encoder.message(body, headers, properties)
-            await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
+            if persistent or not self.try_send(body, headers, properties):
+                payload = self.encoder.message(body, headers, properties)
+                await self.send_batch(payload, persistent=persistent, confirm=persistent and not self._transacted)
             return
-        body = as_body(body)
-        self._unsent.append(body)
-        self._unsent_bytes += len(body)
-        if len(self._unsent) == 1:
-            self._connection.flush_later(self._flush_if_possible)
-        elif len(self._unsent) >= _MAX_ROWS or self._unsent_bytes >= _MAX_BYTES:
-            await self._wait_for_credit()
-            self._flush()
+        if type(body) is not bytes:
+            body = as_body(body)
+        unsent = self._open
+        if unsent is None:
+            self.raise_error()
+            unsent = self._gather()
+        unsent.append(body)
+        if len(body) > SMALL_BYTES:
+            self._large_bytes += len(body)
+        if len(unsent) >= MAX_ROWS or self._large_bytes >= MAX_BYTES:
+            await self.flush()
+            await self._yield_to_loop()
+
+    def gather(self, bodies: list[bytes]) -> None:
+        """Send each of these bodies as a single message, without waiting. A closed producer discards them."""
+        if self._error is None:
+            self._gather().extend(bodies)
+            if len(self._unsent) >= MAX_ROWS:
+                self._flush_if_possible()
+
+    def _gather(self) -> list[bytes]:
+        """The list to which single sends are appended. Messages that other producers have gathered leave before."""
+        for producer in [*self._gathering]:
+            if producer is not self:
+                producer._flush_if_possible()
+        if self not in self._gathering:
+            self._gathering.append(self)
+        self._connection.flush_later(self._flush_if_possible)
+        self._open = self._unsent
+        return self._unsent
 
     def try_send(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None = None) -> bool:
         """Send a non-persistent message now. Returns False, with nothing changed, if the caller would have to wait."""
@@ -134,12 +171,12 @@ class Producer:
         """Hand everything sent so far to the connection."""
         while self._unsent:
             await self._wait_for_credit()
-            self._flush()
+            self._flush_if_possible()
 
     async def close(self) -> None:
         """Close the producer. Returns when the broker has received everything that was sent."""
         await self.flush()
-        self._raise_error()
+        self.raise_error()
         closing = native.header(Kind.CLOSE, session=self._session, link=self._link)
         await self._connection.call(closing, Kind.CLOSED, link=self._link)
         refusal = self._refusal
@@ -154,6 +191,19 @@ class Producer:
     @property
     def closed(self) -> bool:
         return self._error is not None
+
+    @property
+    def unsent(self) -> int:
+        """How many messages have not been handed to the connection."""
+        return len(self._unsent)
+
+    def raise_error(self) -> None:
+        """Raise the error of this producer, or once the refusal of a send that was not confirmed."""
+        if self._error is not None:
+            raise self._error
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            raise refusal
 
     # Called by the connection
 
@@ -184,10 +234,14 @@ class Producer:
                     future.set_exception(error)
                 return
         self._refusal = error
+        self._open = None
         self._wake()
 
     def lost(self, error: MessagingError) -> None:
         self._error = error
+        self._open = None
+        if self in self._gathering:
+            self._gathering.remove(self)
         self._wake()
         while self._unconfirmed:
             _, future = self._unconfirmed.popleft()
@@ -200,15 +254,8 @@ class Producer:
             if self._credit_arrival is None:
                 self._credit_arrival = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._credit_arrival)
-            self._raise_error()
-        self._raise_error()
-
-    def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
-        if self._refusal is not None:
-            refusal, self._refusal = self._refusal, None
-            raise refusal
+            self.raise_error()
+        self.raise_error()
 
     def _wake(self) -> None:
         if self._credit_arrival is not None:
@@ -216,17 +263,34 @@ class Producer:
             self._credit_arrival = None
 
     def _flush_if_possible(self) -> None:
-        if self._unsent and self._credit > 0 and self._error is None:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._unsent:
-            unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
-            self._write(as_singles(self.encoder.batch(unsent)), 0)
+        """Send what has gathered, in full frames, as far as the credit goes."""
+        if self._flushing:
+            # The connection runs all flushes before it sends a frame, also the first frame of this one.
+            return
+        self._flushing = True
+        try:
+            while self._unsent and self._error is None and self._credit > 0:
+                unsent = self._unsent
+                rows = _rows_of_frame(unsent)
+                self._unsent, self._open, self._large_bytes = unsent[rows:], None, 0
+                self._write(as_singles(self.encoder.batch(unsent[:rows])), 0)
+        finally:
+            self._flushing = False
+        if not self._unsent and self in self._gathering:
+            self._gathering.remove(self)
 
     def _write(self, payload: Payload, flags: int) -> None:
         data, rows, _ = payload
         first = self._next_seq
         self._next_seq = first + rows
         self._credit -= len(data)
+        self.frames += 1
         self._connection.send_messages(self._session, self._link, first, payload, flags)
+
+
+def _rows_of_frame(bodies: list[bytes]) -> int:
+    """How many of these bodies, from the first on, one frame takes."""
+    most = bodies[:MAX_ROWS]
+    if sum(map(len, most)) <= MAX_BYTES:
+        return len(most)
+    return bisect_left([*accumulate(map(len, most))], MAX_BYTES) + 1

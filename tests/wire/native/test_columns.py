@@ -3,6 +3,7 @@
 import math
 import struct
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from mqlab.wire.native.columns import (
     column_names,
     decode_batch,
     decode_single,
+    encode_batch,
     encode_columns,
     encode_single,
     has_column,
@@ -241,3 +243,25 @@ def test_every_header_has_its_type() -> None:
         "id": "u", "timestamp": "q", "correlation_id": "s", "reply_to": "s", "type": "s", "priority": "b",
         "expiration": "q", "deliver_at": "q", "group": "s", "duplicate_id": "s",
     }  # fmt: skip
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.binary(max_size=30), min_size=2, max_size=40)
+    | st.tuples(st.binary(max_size=30), st.integers(2, 40)).map(lambda equal: [equal[0]] * equal[1]),
+    st.lists(st.sampled_from([name for name, letter in HEADERS.items() if letter != "s"]), unique=True),
+    st.randoms(use_true_random=False),
+)
+def test_batches_with_headers_of_fixed_size_are_as_arrow_writes_them(
+    bodies: list[bytes], names: list[str], chance: Random
+) -> None:
+    sizes = {"u": 16, "q": 8, "b": 1}
+    values = {name: [chance.randbytes(sizes[HEADERS[name]]) for _ in bodies] for name in names}
+    columns = {
+        name: pa.array(np.frombuffer(b"".join(column), dtype={"q": "<i8", "b": "i1"}[HEADERS[name]]))
+        if HEADERS[name] != "u" else pa.array(column, pa.binary(16))
+        for name, column in values.items()
+    }  # fmt: skip
+    data, rows, form = encode_columns(pa.array(bodies, pa.binary()), columns)
+    joined = {name: b"".join(column) for name, column in values.items()}
+    assert encode_batch(bodies, joined) == Payload(bytes(data), rows, form)

@@ -115,10 +115,8 @@ class DirectConnection(FrameConnection):
         self._immediate_left, self._flush_scheduled = _MAX_IMMEDIATE, False
         self._flush()
 
-    def _flush(self) -> None:
-        if self._before_send:
-            self._run_before_send()
+    def _write_unsent(self) -> None:
         if self._unsent_frames:
-            super()._flush()
+            super()._write_unsent()
         elif self._endpoint is not None:
             self._endpoint.run_effects()

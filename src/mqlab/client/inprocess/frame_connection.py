@@ -52,9 +52,7 @@ class FrameConnection(NativeClientConnection):
     def _write_large(self) -> None:
         self._flush()
 
-    def _flush(self) -> None:
-        if self._before_send:
-            self._run_before_send()
+    def _write_unsent(self) -> None:
         frames, self._unsent_frames = self._unsent_frames, []
         if frames:
             self._frame_transport.send(frames)

@@ -61,12 +61,11 @@ class NativeSender(_NativeLink, Sender):
             else:
                 for body in messages:
                     await self._producer.send(body)
-                # The library has coalesced them: they leave in one frame.
-                await self._producer.flush()
-                self.frames += 1
+                # The library has coalesced them: they leave at this turn of the loop, if the socket takes them.
                 await asyncio.sleep(0)
         except MessagingError as error:
             raise DriverError(str(error)) from error
+        self.frames = self._producer.frames
 
     async def send_packed(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         if properties is None:
@@ -74,11 +73,15 @@ class NativeSender(_NativeLink, Sender):
         else:
             columns = {PROPERTY + name: pa.array(values) for name, values in properties.items()}
             payload = encode_columns(column_of(bodies), columns)
-        self.frames += 1
         try:
             await self._producer.send_batch(payload, persistent=self._persistent, confirm=wait)
         except MessagingError as error:
             raise DriverError(str(error)) from error
+        self.frames = self._producer.frames
+
+    async def close(self) -> None:
+        await super().close()
+        self.frames = self._producer.frames
 
     async def _send_singles(self, messages: Iterable[bytes], wait: bool, properties: Properties | None) -> None:
         """One frame each. The plain `send` always confirms a persistent message, and no other."""
@@ -86,7 +89,6 @@ class NativeSender(_NativeLink, Sender):
         for row, body in enumerate(messages):
             values = {name: _typed(values, row) for name, values in (properties or {}).items()}
             payload = self._producer.encoder.message(body, {}, values)
-            self.frames += 1
             send = self._producer.send_batch(payload, persistent=self._persistent, confirm=wait)
             if wait:
                 sends.append(send)
@@ -102,6 +104,7 @@ class NativeReceiver(_NativeLink, Receiver):
     def __init__(self, session: aio.Session, consumer: aio.Consumer, *, packed: bool = False) -> None:
         super().__init__(session, consumer)
         self._consumer = consumer
+        self._bodies = consumer.bodies()
         self._acknowledges = session.acknowledge_mode == "client"
         self._packed = packed
         # A transaction ends after its last message.
@@ -128,8 +131,8 @@ class NativeReceiver(_NativeLink, Receiver):
             self._source = message.source
             self.frames += 1
         bodies = [message.body]
-        while self._consumer.buffered and len(bodies) < self._max_messages:
-            bodies.append((await self._consumer.receive()).body)
+        more = min(self._consumer.buffered, self._max_messages - 1)
+        bodies += [await anext(self._bodies) for _ in range(more)]
         return ReceivedBatch(Bodies.of(bodies), message.redelivered)
 
 

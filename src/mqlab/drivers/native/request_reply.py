@@ -46,8 +46,7 @@ class NativeResponder(Responder):
     async def receive(self) -> ReceivedBatch:
         try:
             requests = [await self._consumer.receive()]
-            while self._consumer.buffered:
-                requests.append(await self._consumer.receive())
+            requests += [await self._consumer.receive() for _ in range(self._consumer.buffered)]
             self._reply_addresses = [_reply_address(request) for request in requests]
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error

@@ -1,6 +1,7 @@
 """Untrusted record batches: locates their columns, and validates them."""
 
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ BODY_ONLY: Final = pa.schema([pa.field("body", BINARY, nullable=False)])
 # The metadata of a record batch precedes its columns: four bytes of marker, four of length, then that many bytes.
 # Batches of equal shape have equal metadata, so the layout is computed once for all of them.
 _PREFIX: Final = struct.Struct("<II")
+_LONG: Final = struct.Struct("<q")
 _MARKER: Final = 0xFFFFFFFF
 _MAX_METADATA_BYTES: Final = 16 * 1024
 
@@ -109,26 +111,77 @@ def _announced_bytes(metadata: bytes) -> int:
 
     Raises MalformedPayloadError for a compressed batch, struct.error for invalid metadata.
     """
+    message = _Metadata(metadata)
+    # Old writers announce compression in custom metadata of the message, which new writers do not have.
+    if message.field(message.table, 4) or message.field(message.batch, 3):
+        raise MalformedPayloadError("a compressed batch: its size in memory would be the sender's choice")
+    buffers = message.vector(2)
+    # Each buffer has an offset and a size.
+    offsets_and_sizes = struct.unpack_from(f"<{2 * message.number('<I', buffers)}q", metadata, buffers + 4)
+    return sum(max(0, size) for size in offsets_and_sizes[1::2])
 
-    def number(form: str, at: int) -> int:
-        value: int = struct.unpack_from(form, metadata, at)[0]
+
+class _Metadata:
+    """Finds the fields in the metadata of a record batch. Raises struct.error for invalid metadata."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._data = data
+        self.table = _PREFIX.size + self.number("<I", _PREFIX.size)
+        header = self.field(self.table, 2)
+        self.batch = header + self.number("<I", header)
+
+    def number(self, form: str, at: int) -> int:
+        value: int = struct.unpack_from(form, self._data, at)[0]
         return value
 
-    def field(table: int, slot: int) -> int:
+    def field(self, table: int, slot: int) -> int:
         """The offset of a field of a table, or 0."""
-        fields = table - number("<i", table)
+        fields = table - self.number("<i", table)
         within = 4 + 2 * slot
-        offset = number("<H", fields + within) if within < number("<H", fields) else 0
+        offset = self.number("<H", fields + within) if within < self.number("<H", fields) else 0
         return table + offset if offset else 0
 
-    message = _PREFIX.size + number("<I", _PREFIX.size)
-    header = field(message, 2)
-    batch = header + number("<I", header)
-    # Old writers announce compression in custom metadata of the message, which new writers do not have.
-    if field(message, 4) or field(batch, 3):
-        raise MalformedPayloadError("a compressed batch: its size in memory would be the sender's choice")
-    buffers = field(batch, 2)
-    buffers += number("<I", buffers)
-    # Each buffer has an offset and a size.
-    offsets_and_sizes = struct.unpack_from(f"<{2 * number('<I', buffers)}q", metadata, buffers + 4)
-    return sum(max(0, size) for size in offsets_and_sizes[1::2])
+    def vector(self, slot: int) -> int:
+        """The offset of a vector of the batch: its length, then its elements."""
+        at = self.field(self.batch, slot)
+        return at + self.number("<I", at)
+
+
+class BatchWriter:
+    """Writes record batches of one schema, of bodies and columns of fixed size without nulls, as Arrow would.
+
+    Only a few numbers in the metadata change from batch to batch. Without it, `plain_64` has 24 % fewer messages a
+    second of processor time (`bench/cpu_time.py OLD --key plain_64`).
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        values = (0 if pa.types.is_integer(field.type) else bytes(16) for field in schema)
+        example = map(pa.array, ([value] for value in values), schema.types)
+        self._metadata = _metadata(serialized(pa.RecordBatch.from_arrays([*example], schema=schema)))
+        message = _Metadata(self._metadata)
+        self._length_at, self._rows_at = message.field(message.table, 3), message.field(message.batch, 0)
+        self._nodes_at, self._buffers_at = message.vector(1) + 4, message.vector(2) + 4
+        self._nodes = struct.Struct(f"<{2 * len(schema)}q")
+        self._buffers = struct.Struct(f"<{2 * message.number('<I', self._buffers_at - 4)}q")
+
+    def write(self, rows: int, offsets: Buffer, bodies: Buffer, columns: Iterable[Buffer]) -> list[Buffer]:
+        """The batch in parts: the offsets and the bodies, and the values of each column."""
+        parts: list[Buffer] = [b""]
+        # The buffers: for each column one for nulls, which is empty, and its own.
+        places = [0, 0]
+        end = 0
+        for column in ((offsets, bodies), *((values,) for values in columns)):
+            for buffer in column:
+                size = len(buffer)
+                places += (end, size)
+                padding = -size % 8
+                parts += (buffer, bytes(padding))
+                end += size + padding
+            places += (end, 0)
+        metadata = bytearray(self._metadata)
+        _LONG.pack_into(metadata, self._length_at, end)
+        _LONG.pack_into(metadata, self._rows_at, rows)
+        self._nodes.pack_into(metadata, self._nodes_at, *(rows, 0) * (self._nodes.size // 16))
+        self._buffers.pack_into(metadata, self._buffers_at, *places[:-2])
+        parts[0] = metadata
+        return parts

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mqlab.wire.native.arrow import BODY_ONLY, read_batch, serialized
+from mqlab.wire.native.arrow import BODY_ONLY, BatchWriter, read_batch, serialized
 from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload
 
 Value = bool | int | float | str | bytes
@@ -206,6 +206,23 @@ def encode_columns(bodies: pa.Array, columns: Mapping[str, pa.Array]) -> Payload
     layout = layout_of_columns(tuple(columns), letters)
     batch = pa.RecordBatch.from_arrays([bodies, *columns.values()], schema=layout.schema)
     return Payload(b"".join((layout.written.ljust(layout.batch_at, b"\0"), serialized(batch))), len(bodies), COLUMNS)
+
+
+def encode_batch(bodies: Sequence[bytes], headers: Mapping[str, bytes]) -> Payload:
+    """Encode a batch of messages that all have these headers, of fixed size; `headers`: the values as in memory."""
+    rows, joined = len(bodies), Bodies.of(bodies)
+    layout, writer = _writer(tuple(headers))
+    written = b"" if layout is None else layout.written.ljust(layout.batch_at, b"\0")
+    parts = writer.write(rows, joined.offsets.data.cast("B"), joined.data.data, headers.values())
+    return Payload(b"".join((written, *parts)), rows, COLUMNS if headers else 0)
+
+
+@lru_cache(maxsize=64)
+def _writer(names: tuple[str, ...]) -> tuple[ColumnLayout | None, BatchWriter]:
+    if not names:
+        return None, BatchWriter(BODY_ONLY)
+    layout = layout_of_columns(names, "".join(HEADERS[name] for name in names))
+    return layout, BatchWriter(layout.schema)
 
 
 def decode_batch(payload: Payload) -> pa.RecordBatch:
