@@ -202,7 +202,7 @@ class UnreadMessages:
         return length_hint(self._rows)
 
     def discard(self) -> None:
-        """Leave nothing to receive, also to those who iterate over `messages` now."""
+        """Leave nothing to receive, also to iterations over `messages` that go on now."""
         deque(self._rows, maxlen=0)
 
     def take_rest(self) -> Delivery:

@@ -20,7 +20,7 @@ from typing import Final
 from mqlab.study.shared_noise import RunNoise, SharedNoise, share
 from mqlab.study.statistics import look_quantile, t975
 
-# With fewer common rounds there is no spread.
+# Fewer common rounds have no spread.
 FEWEST_ROUNDS: Final = 2
 # With fewer independent rounds, of all pairs of a kind, their correlation may be great by chance. None is assumed then.
 FEWEST_OF_KIND: Final = 8
