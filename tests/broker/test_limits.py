@@ -47,6 +47,8 @@ TESTED = {
     "OPENED_SHARE": "core/test_accounts.py::test_all_that_connections_open_is_charged_and_bounded",
     "OPENED_WHEN_FULL_SHARE": "core/test_accounts.py::test_a_full_broker_opens_less",
     "OPENED_LEAST": "core/test_accounts.py::test_a_small_broker_has_memory_for_what_clients_open",
+    "DEAD_LETTERS_SHARE": "core/test_dead_letters.py::test_dead_letters_take_a_part_of_memory_and_no_more",
+    "DEAD_LETTERS_LEAST": "core/test_dead_letters.py::test_dead_letters_take_a_part_of_memory_and_no_more",
     "PREPARED": "core/test_accounts.py::test_prepared_transactions_are_bounded",
     "RECEIVES_A_CONNECTION": "core/test_accounts.py::test_waiting_receives_are_bounded",
     "RECEIVE_ID": "core/test_accounts.py::test_the_id_of_a_waiting_receive_is_bounded",

@@ -74,6 +74,11 @@ OPENED_SHARE: Final = 4
 OPENED_WHEN_FULL_SHARE: Final = 32
 OPENED_LEAST: Final = 4 * 1024 * 1024
 
+# Memory of one queue of dead letters: this part of the memory limit, but at least so many bytes. No producer waits for
+# it, so that it could fill the memory for ever. Above, messages stay in their queues, and come again.
+DEAD_LETTERS_SHARE: Final = 4
+DEAD_LETTERS_LEAST: Final = 1024 * 1024
+
 # Prepared transactions wait for a decision, also after their client has disconnected.
 PREPARED: Final = 10_000
 

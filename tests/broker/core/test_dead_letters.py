@@ -2,12 +2,15 @@
 
 import pytest
 
+from mqlab.broker import limits
 from mqlab.broker.core.durability.records import Commit, Remove
 from mqlab.broker.policy import Policies, PolicyRule
 from mqlab.wire.native.bodies import decode
 
 from .commands import Driven
 from .payloads import single
+
+MIB = 1024 * 1024
 
 
 def deliver_in_vain(driven: Driven, times: int, credit: int = 1, name: str = "queue:q") -> None:
@@ -157,3 +160,15 @@ def test_queues_that_name_each_other_do_not_send_a_message_round(names: list[str
     driven.sync()
     there = {name: driven.left(name) for name in driven.core.destinations.queues}
     assert there == {name: [b"1"] if name == "b" else [] for name in there}
+
+
+@pytest.mark.parametrize(("memory_limit", "most"), [(2 * MIB, 3), (24 * MIB, 23)])
+def test_dead_letters_take_a_part_of_memory_and_no_more(memory_limit: int, most: int) -> None:
+    """Else they fill it, and no producer gets credit again: above it, a message stays in its queue and comes again."""
+    driven = Driven(redelivery_limit=1, memory_limit=memory_limit, queue_limit=64 * memory_limit)
+    assert limits.DEAD_LETTERS_LEAST == MIB
+    size = MIB // 4 + 1
+    for _ in range(most + 2):
+        driven.send(driven.producer("queue:q"), bytes(size))
+        deliver_in_vain(driven, 1, credit=most)
+    assert (len(driven.left("dead-letters")), len(driven.left("q"))) == (most, 2)

@@ -52,7 +52,7 @@ class Core:
         self.records = PendingRecords(self.effects)
         self.destinations = DestinationRegistry(settings, self.context, self.records)
         self.flow = FlowControl(settings, self.context)
-        self.removal = Removal(self.destinations, self.records, self.flow)
+        self.removal = Removal(self.destinations, self.records, self.flow, settings.memory_limit)
         self.two_phase_commit = TwoPhaseCommit(self.destinations, self.records, self.removal, self.flow, self.effects)
         self._single_sends = SingleSends(self.records, self.flow, self.removal, self.effects)
         self.context.on_expired = self.removal.expired

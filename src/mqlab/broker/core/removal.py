@@ -18,8 +18,11 @@ from mqlab.broker.core.routing.placement import Placed, place, removal_records
 
 
 class Removal:
-    def __init__(self, destinations: DestinationRegistry, records: PendingRecords, flow: FlowControl) -> None:
+    def __init__(
+        self, destinations: DestinationRegistry, records: PendingRecords, flow: FlowControl, memory_limit: int
+    ) -> None:
         self._destinations = destinations
+        self._most_dead = max(limits.DEAD_LETTERS_LEAST, memory_limit // limits.DEAD_LETTERS_SHARE)
         self._records = records
         self._flow = flow
 
@@ -158,6 +161,9 @@ class Removal:
         """Deliveries before a restart do not count: they may never have reached a consumer."""
         policy, times = queue.policy, span.delivered - span.doubtful
         if not 0 < policy.redelivery_limit <= times or queue.full_name == policy.dead_letters:
+            return False
+        dead_letters = self._destinations.queues.get(parse(policy.dead_letters)[1])
+        if dead_letters is not None and dead_letters.in_memory + span.memory > self._most_dead:
             return False
         # Policies may form a circle: a message that was moved already stays, rather than go round for ever.
         return not span.origin or not self._destinations.leads_back(queue)
