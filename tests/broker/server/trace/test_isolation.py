@@ -24,7 +24,7 @@ from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.broker.server.trace import activity_trace, hooks, operation_recorder, recording
-from mqlab.broker.server.trace.isolation import ObserverErrors
+from mqlab.broker.server.trace.isolation import ObserverErrors, isolated
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Flag, Kind
 
@@ -241,3 +241,18 @@ def test_the_log_does_not_grow_with_the_errors(caplog: pytest.LogCaptureFixture)
         errors.caught(ValueError("x"))
     assert errors.count == 1000
     assert len(caplog.records) == 10
+
+
+def test_a_hook_that_fails_is_counted_and_raises_nothing() -> None:
+    class Failing:
+        def __init__(self) -> None:
+            self.errors = ObserverErrors()
+
+        @isolated
+        def see(self, number: int) -> None:
+            raise ValueError(number)
+
+    failing = Failing()
+    failing.see(1)
+    failing.see(2)
+    assert failing.errors.count == 2
