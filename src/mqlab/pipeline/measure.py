@@ -168,9 +168,7 @@ def _observations(steps: "_Steps", counts: EventCounts) -> DataFrame:
 
 def _deliveries(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
     """The delivery classes of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
-    runs = steps.rows["activity"].group_by("run").aggregate(
-        [("sends", "sum"), ("receipts", "sum"), ("largest_batch", "max")]
-    )  # fmt: skip
+    runs = steps.rows["activity"].group_by("run").aggregate([("sends", "sum"), ("receipts", "sum")])
     rows = {run["run"]: run["sends_sum"] + run["receipts_sum"] for run in runs.to_pylist()}
     small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
     in_columns = read_deliveries(spark, sources, steps.rows["phases"], small)

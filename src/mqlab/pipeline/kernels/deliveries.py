@@ -4,7 +4,6 @@ Sends and receipts are ranges of sequence numbers that overlap in any way. Every
 same producer, destination and subscription begins or ends. Two pieces are then either the same segment of messages or
 disjoint, so that grouping equal pieces counts exactly how often each segment was sent and received, and finds the
 first time of each. This costs one shuffle and two sorts; a join of overlapping ranges could cost the square.
-Where all rows are of single messages, as with requests and replies, no range is cut; grouping is enough.
 """
 
 from typing import Final
@@ -25,10 +24,8 @@ _TIMES: Final = ("t_planned", "t_sent", "t_received")
 _RANGE: Final = ("run", "destination", "producer", "subscription", "first", "end", *_COPIES, *_TIMES)
 
 
-def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame, single: bool = False) -> DataFrame:
+def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame) -> DataFrame:
     """Return segments [first, end) of messages that were sent and received alike at one subscription.
-
-    With `single`, every row of `sends` and `receipts` must be of a single message; this is several times as fast.
 
     `confirmed`, `unknown`: how often they were sent with this outcome (sends that were refused or rolled back do not
     count). `fresh`, `marked`: copies received without and with the redelivered mark. `late`: fresh copies that a
@@ -38,8 +35,6 @@ def segments(sends: DataFrame, receipts: DataFrame, roles: DataFrame, single: bo
         "run", fn.col("number").alias("consumer"), "destination", "subscription"
     )
     ranges = _sent_ranges(sends, consumers).unionByName(_received_ranges(receipts, consumers))
-    if single:
-        return _group_singles(ranges).select(*_RANGE)
     return _combine_pieces(_cut_at_edges(_merge_equal(_split_into_blocks(ranges)))).select(*_RANGE)
 
 
@@ -114,14 +109,6 @@ def _merge_equal(ranges: DataFrame) -> DataFrame:
     """Return one row for equal ranges. Most batches are received as they were sent: this halves the work of cutting."""
     # All later steps stay within a key, so this is the only shuffle.
     return ranges.repartition(*_KEY).groupBy(*_KEY, "first", "end").agg(*_aggregates())
-
-
-def _group_singles(singles: DataFrame) -> DataFrame:
-    return (
-        singles.where(fn.col("first") < fn.col("end"))
-        .groupBy("run", "destination", "producer", "subscription", "first", "end")
-        .agg(*_aggregates())
-    )
 
 
 def _aggregates() -> list[Column]:
