@@ -69,7 +69,7 @@ async def lab_requests(address: str, requesters: int) -> Load:
     asking = []
     for _ in range(requesters):
         session = await connection.session()
-        requester = await session.requester(name, reply_to=f"{name}-replies", ids=False, timestamps=False)
+        requester = await session.requester(name, reply_to=f"{name}-replies")
         asking.append(NativeRequester(requester))
     responding = asyncio.ensure_future(respond())
 

@@ -8,8 +8,7 @@ from broker.server.raw_client import client, in_loop, local, seen
 from client.broker_helpers import running
 from client.queue_helpers import filled
 from features.message_helpers import assert_no_messages, numbers, receive
-from mqlab.client.connection import NativeClientConnection
-from mqlab.client.consumer import Acknowledge, Consumer
+from mqlab.client.consumer import Acknowledge
 from mqlab.client.errors import MessagingError
 from mqlab.client.message import Delivery
 from mqlab.wire.native.bodies import encode
@@ -175,18 +174,6 @@ async def test_receiving_by_id_needs_prefetch_0_and_a_proper_id() -> None:
         with pytest.raises(ValueError, match="not both"):
             await asking.receive(timeout=1, message_id="ID:" + "0" * 32, correlation_id="x")
         assert (await connection.status())["connections"] == 1
-
-
-@in_loop
-async def test_only_what_was_delivered_as_often_counts_as_come_together() -> None:
-    consumer = Consumer(NativeClientConnection(), 1, 2, "queue:q", 100, "client")
-    for first, delivered in ((1, 1), (2, 0), (3, 0), (4, 2)):
-        consumer.on_delivery(first, encode([b"%d" % first]), delivered, False, "queue:q")
-    found = []
-    for _ in range(3):
-        delivery = await consumer.receive_batch()
-        found.append([one.first for one in (delivery, *consumer.take_following(delivery))])
-    assert found == [[1], [2, 3], [4]]
 
 
 @pytest.mark.parametrize("mode", ["auto", "client"])

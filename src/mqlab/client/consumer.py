@@ -54,7 +54,7 @@ class Consumer(MessageIteration):
         self._origin = destination
         # The last delivery ids that were taken from `_deliveries`, acknowledged, and replaced by new credit.
         self._taken_id = self._acknowledged_id = self._credited_id = 0
-        # Taken by `receive_batch`, and to be acknowledged at the next turn of the loop.
+        # Received by the application, and to be acknowledged before the next frame is sent.
         self._batch_done_id = 0
         self._batch_acknowledge_scheduled = False
         self._discarding = False
@@ -64,26 +64,16 @@ class Consumer(MessageIteration):
         """The last delivery id that the application has received."""
         return self._taken_id - len(self.unread)
 
+    @property
+    def buffered(self) -> int:
+        """How many messages a receive gives without waiting, at least."""
+        return len(self.unread) + len(self._deliveries)
+
     async def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next delivery, which may have many messages. Raises TimeoutError after `timeout` seconds."""
         if self.unread:
             return self.unread.take_rest()
-        if self._deliveries and self._auto_acknowledges and self._error is None:
-            # Several deliveries arrived: one acknowledgement covers all that are taken in this turn of the loop.
-            if not self._batch_acknowledge_scheduled:
-                self._batch_acknowledge_scheduled = True
-                self._connection.loop.call_soon(self._acknowledge_batches)
-            self._batch_done_id = self._taken_id
-        elif not self._request_delivery():
-            await self._wait(timeout)
-        return self._take_delivery()
-
-    def take_following(self, delivery: Delivery) -> list[Delivery]:
-        """Prefetched deliveries that follow the one received last and have the same delivery count."""
-        following = []
-        while self._deliveries and self._deliveries[0].delivered == delivery.delivered:
-            following.append(self._take_delivery())
-        return following
+        return await self._next_delivery(timeout)
 
     async def receive(
         self, timeout: float | None = None, *, correlation_id: str | None = None, message_id: str | None = None
@@ -105,9 +95,7 @@ class Consumer(MessageIteration):
             if self.acknowledge_due:
                 self.acknowledge_soon()
             return message
-        if not self._request_delivery():
-            await self._wait(timeout)
-        delivery = self._take_delivery()
+        delivery = await self._next_delivery(timeout)
         if delivery.rows == 1:
             return delivery.message()
         self.unread = UnreadMessages(delivery)
@@ -137,9 +125,7 @@ class Consumer(MessageIteration):
 
     async def open_delivery(self, timeout: float | None = None) -> None:
         """Wait for the next delivery; its messages are then `unread`."""
-        if not self._request_delivery():
-            await self._wait(timeout)
-        self.unread = UnreadMessages(self._take_delivery())
+        self.unread = UnreadMessages(await self._next_delivery(timeout))
 
     def acknowledge_soon(self) -> None:
         self.acknowledge_due = False
@@ -224,6 +210,17 @@ class Consumer(MessageIteration):
         self._wake()
 
     # Internals
+
+    async def _next_delivery(self, timeout: float | None) -> Delivery:
+        if self._deliveries and self._auto_acknowledges and self._error is None:
+            # Several deliveries arrived: one acknowledgement covers all that are taken before the next frame is sent.
+            if not self._batch_acknowledge_scheduled:
+                self._batch_acknowledge_scheduled = True
+                self._connection.flush_later(self._acknowledge_batches)
+            self._batch_done_id = self._taken_id
+        elif not self._request_delivery():
+            await self._wait(timeout)
+        return self._take_delivery()
 
     def _request_delivery(self) -> bool:
         """Acknowledge and grant credit for the next delivery. Returns whether one is there; if not, `_wait` for it."""

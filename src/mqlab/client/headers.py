@@ -121,8 +121,6 @@ class MessageEncoder:
         self._letters = "".join(HEADERS[name] for name in self._names)
         self._stamps_all = defaults.ids and defaults.timestamps
         self._default_numbers = defaults.are_default
-        # A message has only its own headers.
-        self.adds_no_headers = defaults.are_default and not self._names
         # Column layouts of messages by the names of their string headers.
         self._layouts: dict[tuple[str, ...], ColumnLayout] = {}
         self._next = 1
@@ -134,11 +132,12 @@ class MessageEncoder:
             if layout is None:
                 return self._any_message(body, headers, properties)
             texts: Any = headers  # mypy does not narrow the values of a TypedDict
-            for text in texts.values():
-                if type(text) is not str:
-                    return self._any_message(body, headers, properties)
-            stamps = self._next_stamp(_now_ms()) if self._names else {}
-            return encode_texts(body if type(body) is bytes else as_body(body), layout, stamps, texts)
+            try:
+                strings = [*map(str.encode, texts.values())]
+            except TypeError:
+                return self._any_message(body, headers, properties)
+            stamps = self._next_stamp(_now_ms())
+            return encode_texts(body if type(body) is bytes else as_body(body), layout, stamps, texts, strings)
         except UnicodeEncodeError as error:
             raise ValueError(f"{error.object!r} is not a text: it has half of a surrogate pair") from error
 
@@ -166,13 +165,8 @@ class MessageEncoder:
             letters += property_type(name, property_value)
             names.append(PROPERTY + name)
             values.append(property_value)
-        if (
-            headers
-            and self._default_numbers
-            and not properties
-            and _TEXTS.issuperset(headers)
-            and None not in headers.values()
-        ):
+        is_textual = names and not properties and _TEXTS.issuperset(headers) and None not in headers.values()
+        if is_textual and self._default_numbers:
             # The next message with the same string headers takes the shorter path.
             self._layouts[tuple(headers)] = layout_of_columns(tuple(names), letters)
         return encode_single(as_body(body), tuple(names), letters, values)

@@ -18,11 +18,6 @@ class MessageIteration(ABC):
         # Whether a receive must schedule the acknowledgement of the messages before.
         self.acknowledge_due = acknowledges_soon
 
-    @property
-    def buffered(self) -> int:
-        """How many messages a receive gives without waiting, at least."""
-        return len(self.unread)
-
     @abstractmethod
     async def receive(self) -> Message:
         """The next message."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Bodies, Payload, decode, select_rows
 from mqlab.wire.native.columns import PROPERTY, Decoded, Value, column, column_names, decode_batch, decode_single
-from mqlab.wire.templates import MessageTemplate
 
 DEFAULT_PRIORITY: Final = 4
 ID_PREFIX: Final = "ID:"
@@ -53,12 +52,8 @@ class Delivery:
         """Bodies and columns as an Arrow record batch."""
         return decode_batch(self.payload)
 
-    def message(self, template: MessageTemplate | None = None, value: str = "") -> "Message":
-        """The only message. It decodes faster if it fits the template, with that value of its variable header."""
-        body = None if template is None else template.body(self.payload, value)
-        if template is not None and body is not None:
-            self._single = {template.name: value}
-            return Message(body, 0, self)
+    def message(self) -> "Message":
+        """The only message."""
         if not self.payload.form & SINGLE:
             return self.messages()[0]
         single = decode_single(self.payload)

@@ -10,9 +10,8 @@ from mqlab.client.consumer import Consumer
 from mqlab.client.headers import Headers
 from mqlab.client.message import Message
 from mqlab.client.producer import Producer
-from mqlab.wire.native.bodies import Buffer, Payload
+from mqlab.wire.native.bodies import Buffer
 from mqlab.wire.native.columns import Value
-from mqlab.wire.templates import MessageTemplate
 
 
 class Requester:
@@ -37,13 +36,6 @@ class Requester:
         self._shared = shared
         self._token = secrets.token_hex(8)
         self._requests = 0
-        # Templates for a request and a reply without other headers, the usual case.
-        self._request_template = (
-            MessageTemplate(("correlation_id", "reply_to"), (self.reply_to,))
-            if producer.encoder.adds_no_headers
-            else None
-        )
-        self._reply_template = MessageTemplate(("correlation_id",))
 
     async def request(
         self, body: Buffer, timeout: float | None = None, *, properties: Mapping[str, Value] | None = None,
@@ -54,15 +46,15 @@ class Requester:
         if correlation_id is None:
             self._requests += 1
             correlation_id = headers["correlation_id"] = f"{self._token}-{self._requests}"
+        headers["reply_to"] = self.reply_to
         # The request and the receive of its reply leave together.
         self._connection.hold_flush = True
         try:
             consumer = self._consumer
             if self._shared and not self._persistent and consumer.can_await_reply:
-                payload = self._encode(body, correlation_id, headers, properties)
+                payload = self._producer.encoder.message(body, headers, properties)
                 if self._producer.try_request(payload, correlation_id, consumer):
-                    return (await consumer.await_reply(timeout)).message(self._reply_template, correlation_id)
-            headers["reply_to"] = self.reply_to
+                    return (await consumer.await_reply(timeout)).message()
             if self._persistent or not self._producer.try_send(body, headers, properties):
                 await self._producer.send(body, persistent=self._persistent, properties=properties, **headers)
             if self._shared:
@@ -71,15 +63,6 @@ class Requester:
         except BaseException:
             self._connection.flush_before_wait()
             raise
-
-    def _encode(
-        self, body: Buffer, correlation_id: str, headers: Headers, properties: Mapping[str, Value] | None
-    ) -> Payload:
-        is_plain = len(headers) == 1 and not properties and correlation_id.isascii()
-        if self._request_template is not None and is_plain and isinstance(body, bytes):
-            return self._request_template.message(correlation_id, body)
-        headers["reply_to"] = self.reply_to
-        return self._producer.encoder.message(body, headers, properties)
 
     async def _next_reply(self, correlation_id: str | None, timeout: float | None) -> Message:
         # A late reply to an earlier request does not extend the timeout of this one.

@@ -11,8 +11,12 @@ import uvloop
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
+from mqlab.client import aio
+from mqlab.client.connection import NativeClientConnection
+from mqlab.client.headers import MessageEncoder, ProducerDefaults
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.api import Acknowledge
+from mqlab.drivers.native.request_reply import NativeResponder
 
 from .test_driver import Connect, against_a_broker, bodies, near_a_broker, received
 
@@ -68,6 +72,24 @@ def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, wait: boo
             await connection.close()
 
     uvloop.run(main())
+
+
+def test_redelivered_requests_are_received_apart_from_the_others() -> None:
+    """What is received together is recorded as redelivered, or not, as a whole."""
+
+    async def play() -> None:
+        connection, encoder = NativeClientConnection(), MessageEncoder(ProducerDefaults())
+        consumer = aio.Consumer(connection, 1, 2, REQUESTS, 100, "client")
+        for first, delivered in ((1, 2), (2, 0), (3, 0), (4, 1), (5, 2)):
+            request = encoder.message(b"%d" % first, {"reply_to": REPLIES, "correlation_id": "x"}, None)
+            consumer.on_delivery(first, request, delivered, False, REQUESTS)
+        responder = NativeResponder(aio.Session(connection, 1, "client"), consumer, persistent=False)
+        arrivals = [await responder.receive() for _ in range(3)]
+        assert [(one.bodies.tolist(), one.redelivered) for one in arrivals] == [
+            ([b"1"], True), ([b"2", b"3"], False), ([b"4", b"5"], True),
+        ]  # fmt: skip
+
+    uvloop.run(play())
 
 
 def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:

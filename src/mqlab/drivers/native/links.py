@@ -131,7 +131,7 @@ class NativeReceiver(_NativeLink, Receiver):
             self._source = message.source
             self.frames += 1
         bodies = [message.body]
-        more = min(self._consumer.buffered, self._max_messages - 1)
+        more = min(len(self._consumer.unread), self._max_messages - 1)
         bodies += [await anext(self._bodies) for _ in range(more)]
         return ReceivedBatch(Bodies.of(bodies), message.redelivered)
 

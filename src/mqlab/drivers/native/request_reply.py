@@ -42,15 +42,28 @@ class NativeResponder(Responder):
         self._producers: dict[str, aio.Producer] = {}
         # The reply address and correlation id of each request of the last `receive`.
         self._reply_addresses: list[tuple[str, str]] = []
+        # A request that begins the next batch.
+        self._held: Message | None = None
 
     async def receive(self) -> ReceivedBatch:
         try:
-            requests = [await self._consumer.receive()]
-            requests += [await self._consumer.receive() for _ in range(self._consumer.buffered)]
+            requests = await self._receive_ready()
             self._reply_addresses = [_reply_address(request) for request in requests]
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
         return ReceivedBatch(Bodies.of([request.body for request in requests]), requests[0].redelivered)
+
+    async def _receive_ready(self) -> list[Message]:
+        """The next request, and those that no call waits for and that are redelivered, or not, like it."""
+        requests = [self._held or await self._consumer.receive()]
+        self._held = None
+        for _ in range(self._consumer.buffered):
+            request = await self._consumer.receive()
+            if request.redelivered != requests[0].redelivered:
+                self._held = request
+                break
+            requests.append(request)
+        return requests
 
     async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
         sends = []
@@ -64,7 +77,7 @@ class NativeResponder(Responder):
                     sends.append(producer.send_batch(payload, persistent=self._persistent, confirm=wait))
             if len(sends) == 1:
                 await sends[0]
-            else:
+            elif sends:
                 await asyncio.gather(*sends)
         except MessagingError as error:
             raise DriverError(str(error)) from error
