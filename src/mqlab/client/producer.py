@@ -128,14 +128,6 @@ class Producer:
         self._connection.send_request(self._link, first, payload, *consumer.expect_reply(correlation_id))
         return True
 
-    def try_send_batch(self, payload: Payload) -> bool:
-        """The same for `send_batch`."""
-        if self._must_wait():
-            return False
-        self._write(payload, 0)
-        self._connection.flush_before_wait()
-        return True
-
     def _must_wait(self) -> bool:
         """Whether a send must wait for credit, for unsent messages or for other tasks, or must raise an error."""
         if self._error is not None or self._refusal is not None or self._unsent or self._credit <= 0:

@@ -72,9 +72,12 @@ class NativeResponder(Responder):
                 producer = self._producers.get(to)
                 if producer is None:
                     producer = self._producers[to] = await self._session.producer(to)
-                payload = producer.encoder.message(body, {"correlation_id": correlation_id}, None)
-                if self._persistent or wait or not producer.try_send_batch(payload):
+                if self._persistent or wait:
+                    payload = producer.encoder.message(body, {"correlation_id": correlation_id}, None)
                     sends.append(producer.send_batch(payload, persistent=self._persistent, confirm=wait))
+                else:
+                    # It leaves with the acknowledgement of its request.
+                    await producer.send(body, correlation_id=correlation_id)
             if len(sends) == 1:
                 await sends[0]
             elif sends:
