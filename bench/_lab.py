@@ -72,10 +72,8 @@ class Lab:
 
     def run(self, point: Point, on: str = "embedded", *, record: bool = True) -> tuple[float, int]:
         """The rate, and the number of the run in the events."""
-        if on not in self._systems:
-            started = system(on)
-            self._systems[on] = started, self._do(started.start(self._temporary / f"system-{len(self._systems)}"))
-        under_test, running = self._systems[on]
+        running = self.running(on)
+        under_test, _ = self._systems[on]
         self._runs += 1
         run = RunExecution(
             number=self._runs, study="bench", point=point, system=under_test, repetition=1, folder=self.folder,
@@ -93,6 +91,10 @@ class Lab:
         return counted / point.phases.measure, self._runs
 
     def running(self, on: str = "embedded") -> Running:
+        """The running system; it is started if it is not."""
+        if on not in self._systems:
+            started = system(on)
+            self._systems[on] = started, self._do(started.start(self._temporary / f"system-{len(self._systems)}"))
         return self._systems[on][1]
 
     def _do(self, work: Coroutine[object, None, T]) -> T:
