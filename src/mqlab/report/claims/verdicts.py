@@ -78,10 +78,10 @@ def _judge_on(claim: Claim, source: ClaimValues) -> list[Verdict]:
         return [_verdict(claim, source.for_subject(ALL_SYSTEMS), NOT_TESTABLE, reason=claim.not_testable or "")]
     expression = parse(claim.check)
     subjects = source.systems() if expression.about_each else [ALL_SYSTEMS]
-    return [_judge_subject(claim, expression, source.for_subject(subject)) for subject in subjects]
+    return [judge_subject(claim, expression, source.for_subject(subject)) for subject in subjects]
 
 
-def _judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> Verdict:
+def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> Verdict:
     absent = sorted(name for name in expression.systems() if source.resolve_system(name) is None)
     if absent:
         reason = f"it names {listed(absent)}, which {'was' if len(absent) == 1 else 'were'} not {source.basis}"

@@ -88,8 +88,8 @@ class RunResults:
     def of(cls, folder: RunFolder) -> "RunResults":
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
-    def with_tables(self, **tables: Sequence[object]) -> "RunResults":
-        """The same with these tables, which are then not read from the folder."""
+    def with_tables(self, **tables: object) -> "RunResults":
+        """The same with these tables (or other cached properties), which are then not read from the folder."""
         results = replace(self)
         vars(results).update(tables)
         return results
