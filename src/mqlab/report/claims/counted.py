@@ -33,7 +33,7 @@ class CountedRates:
     def results(self, run: RunResults) -> RunResults:
         """The run, which has no tables yet, with tables."""
         return replace(run, meta={**run.meta, "looks": self.looks}).with_tables(
-            points=run.points, point_index=run.point_index, measures=self.measures(),
+            points=run.points, point_index=run.point_index, turns=run.turns, measures=self.measures(),
             run_measures=self.run_measures(), impacts=self.impacts(), audits=(), noise=(),
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from mqlab.report.claims.counted import COUNTED, CountedRates, PointRates
 from mqlab.report.claims.values import MeasuredValues
-from mqlab.report.claims.verdicts import INCONCLUSIVE, NOT_TESTABLE, Verdict, judge, judge_subject
+from mqlab.report.claims.verdicts import INCONCLUSIVE, NOT_TESTABLE, Verdict, judge_on, judge_subject
 from mqlab.report.data.run_results import PointKey, RunResults
 from mqlab.study import Claim, Point
 from mqlab.study.language.expression import Expression, parse
@@ -80,10 +80,9 @@ class _Outlook:
     def open_claims(self) -> Iterator[_OpenClaim]:
         """A claim about a figure that the agents do not count may be open: it is judged at the end."""
         results = self.results({})
-        claims = {claim.id: (claim, parse(claim.check)) for claim in self.run.study.claims if claim.check is not None}
-        for verdict in judge(results):
-            if verdict.basis == "measured" and verdict.claim in claims:
-                claim, expression = claims[verdict.claim]
+        for claim in self.run.study.claims:
+            for verdict in judge_on(claim, MeasuredValues(results)) if claim.check is not None else ():
+                expression = parse(claim.check or "")
                 is_uncounted = verdict.verdict == NOT_TESTABLE and _is_uncounted(results, claim, expression)
                 if is_uncounted or verdict.verdict == INCONCLUSIVE:
                     keys = frozenset(_points(results, verdict, expression)) & self.played.keys()

@@ -69,11 +69,11 @@ def judge(results: RunResults) -> list[Verdict]:
         verdict
         for claim in results.study.claims
         for source in (PublishedValues(results), MeasuredValues(results))
-        for verdict in _judge_on(claim, source)
+        for verdict in judge_on(claim, source)
     ]
 
 
-def _judge_on(claim: Claim, source: ClaimValues) -> list[Verdict]:
+def judge_on(claim: Claim, source: ClaimValues) -> list[Verdict]:
     if claim.check is None:
         return [_verdict(claim, source.for_subject(ALL_SYSTEMS), NOT_TESTABLE, reason=claim.not_testable or "")]
     expression = parse(claim.check)
