@@ -302,8 +302,8 @@ def is_lower_bound(metric: str, bound_by: str | None) -> bool:
 def most_without_lab(cpu_lab: float) -> float:
     """By which factor, at most, a rate that the lab bounded would rise without the lab's work (`cpu_lab`: `cpu.lab`).
 
-    The core that was short was busy for BUSY_PERCENT of the time or more. What the lab did not use of it is the work of
-    the system for these messages, which could fill the whole core.
+    The core that was short was busy for BUSY_PERCENT of the time or more. The rest of that, without the lab's share, is
+    the work of the system for these messages, which could fill the whole core.
     """
     return 100 / (BUSY_PERCENT - cpu_lab) if cpu_lab < BUSY_PERCENT else math.inf
 

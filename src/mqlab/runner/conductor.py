@@ -119,8 +119,10 @@ class Conductor:
         seconds = sum(estimate(self._capabilities.points_of(system)).least_seconds for system in plan.systems)
         # The rates that the producers of a system reached in a closed loop, by workload.
         self._peaks: dict[tuple[str, str], float] = {}
-        longest = max(seconds, plan.budget.seconds if plan.budget else 0.0)
-        self._extensions = Extensions(longest, unsteady=plan.watch_noise)
+        # Half of a budget is for more than the least number of runs.
+        self._extensions = Extensions(
+            max(seconds, plan.budget.seconds / 2 if plan.budget else 0.0), unsteady=plan.watch_noise
+        )
         self._meta: JsonObject = {}
 
     async def conduct(self) -> None:
