@@ -7,11 +7,9 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.metrics import to_metric_rows
-from mqlab.pipeline.schema import LAB, MACHINE_FULL
+from mqlab.pipeline.schema import BUSY_PERCENT, LAB, MACHINE_FULL
 from mqlab.pipeline.tables.broker_samples import is_broker
 
-# A process that uses this much of a core is at its limit: the rest is scheduling and waiting between batches.
-BUSY_PERCENT: Final = 85.0
 # The lab bounds a rate if its own work took this share of the time that was short: without it, the rate could be more
 # than a tenth higher.
 LAB_PERCENT: Final = 10.0
