@@ -8,17 +8,23 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
+from mqlab.pipeline.event_tables import (
+    EventTables,
+    local_table,
+    measure_windows,
+    points,
+    read_events,
+    read_message_events,
+)
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.kernels.sequences import gaps, untiled
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
-from mqlab.pipeline.run_source import read_deliveries
+from mqlab.pipeline.run_source import count_rows, counts_of, read_counts, union_counts
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
@@ -40,7 +46,7 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 26
+_STEPS: Final = 21
 # Event rows of a run that a task can hold: about 200 bytes each.
 MOST_ROWS: Final = 10_000_000
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it.
@@ -62,6 +68,12 @@ def measure(
     events = read_events(spark, sources)
     counts = _count_events(spark, steps, sources, events)
     of_lab = calibrations(spark, meta)
+    steps.persist_all(
+        {
+            "broker samples": lambda: broker_samples(events.samples, counts.windows),
+            "resources": lambda: usage(events.samples, counts.windows),
+        }
+    )
     audited, _ = steps.collect_all(
         {
             "audits": lambda: _audits(events, counts),
@@ -79,7 +91,7 @@ def measure(
             "depths": lambda: depths(steps.table("broker samples"), used),
             "latencies": lambda: latencies(counts.delivery_classes, used),
             "responses": lambda: latencies(counts.round_trips, used),
-            "operations": lambda: operations(steps.table("operation counts"), used),
+            "operations": lambda: operations(steps.counts("operation counts"), used),
         }
     )
     by_point, *_ = steps.collect_all(
@@ -103,7 +115,7 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     steps = _Steps(None)
     sources = examine_events(folder)
     events = read_events(spark, sources)
-    counts = _count_events(spark, steps, sources, events, only_for_audit=True)
+    counts = _count_events(spark, steps, sources, events)
     steps.collect("audits", lambda: _audits(events, counts))
     rows: list[JsonObject] = steps.rows["audits"].to_pylist()
     return rows
@@ -113,30 +125,39 @@ def _audits(events: EventTables, counts: EventCounts) -> DataFrame:
     return audits(events.runs, events.roles, events.clocks, counts)
 
 
-def _count_events(
-    spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables, *, only_for_audit: bool = False
-) -> EventCounts:
+def _count_events(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> EventCounts:
     windows = steps.collect("phases", lambda: measure_windows(events.phases))
-    by_slot, suspects = steps.collect_all(
-        {
-            "activity": lambda: activity(events.sends, events.receipts, windows),
-            "sequences": lambda: untiled(events.sends),
-        }
+    _, of_runs = steps.persist_all(
+        {"counts": lambda: _counts(spark, steps, sources, events), "points": lambda: points(events.runs)}
     )
-    for_audit: dict[str, _DeclareTable] = {
-        "deliveries": lambda: _deliveries(spark, steps, sources, events),
-        "round trips": lambda: round_trips(events.round_trips, windows),
-        "points": lambda: points(events.runs),
-        "gaps": lambda: gaps(events.sends, suspects),
-    }
-    others: dict[str, _DeclareTable] = {
-        "confirmations": lambda: confirmations(events.sends, windows),
-        "operation counts": lambda: operation_counts(events.operations),
-        "broker samples": lambda: broker_samples(events.samples, windows),
-        "resources": lambda: usage(events.samples, windows),
-    }
-    classes, replies, of_runs, missing, *_ = steps.persist_all(for_audit if only_for_audit else for_audit | others)
-    return EventCounts(of_runs, windows, classes, by_slot, replies, missing)
+    by_slot = steps.collect("activity", lambda: steps.counts("activity"))
+    return EventCounts(
+        of_runs, windows, steps.counts("deliveries"), by_slot, steps.counts("round trips"), steps.counts("gaps")
+    )
+
+
+def _counts(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
+    """The counts of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
+    rows = count_rows(sources)
+    small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
+    in_columns = read_counts(spark, sources, steps.rows["phases"], small)
+    large = rows.keys() - small.keys()
+    if not large:
+        return in_columns
+    messages, windows = read_message_events(spark, sources.of_runs(large), events.clocks), steps.table("phases")
+    return union_counts(
+        in_columns,
+        {
+            "activity": activity(messages.sends, messages.receipts, windows),
+            "gaps": gaps(messages.sends, untiled(messages.sends)),
+            "deliveries": delivery_classes(
+                segments(messages.sends, messages.receipts, events.roles), windows, events.clocks
+            ),
+            "round trips": round_trips(messages.round_trips, windows),
+            "confirmations": confirmations(messages.sends, windows),
+            "operation counts": operation_counts(messages.operations),
+        },
+    )
 
 
 def _totals(counts: EventCounts) -> DataFrame:
@@ -154,7 +175,7 @@ def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> Data
     tables = [
         rates(in_measure),
         copies_per_message(steps.table("audits")),
-        durations(counts.delivery_classes, counts.round_trips, steps.table("confirmations")),
+        durations(counts.delivery_classes, counts.round_trips, steps.counts("confirmations")),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
@@ -163,22 +184,7 @@ def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> Data
 
 
 def _observations(steps: "_Steps", counts: EventCounts) -> DataFrame:
-    return observations(counts.activity, counts.round_trips, steps.table("confirmations"))
-
-
-def _deliveries(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
-    """The delivery classes of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
-    runs = steps.rows["activity"].group_by("run").aggregate([("sends", "sum"), ("receipts", "sum")])
-    rows = {run["run"]: run["sends_sum"] + run["receipts_sum"] for run in runs.to_pylist()}
-    small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
-    in_columns = read_deliveries(spark, sources, steps.rows["phases"], small)
-    large = [run for run in rows if run not in small]
-    if not large:
-        return in_columns
-    is_large = fn.col("run").isin(large)
-    pieces = segments(events.sends.where(is_large), events.receipts.where(is_large), events.roles)
-    in_sql = delivery_classes(pieces, steps.table("phases"), events.clocks)
-    return in_columns.unionByName(in_sql) if small else in_sql
+    return observations(counts.activity, counts.round_trips, steps.counts("confirmations"))
 
 
 class _Steps:
@@ -202,6 +208,9 @@ class _Steps:
 
     def table(self, name: str) -> DataFrame:
         return self._tables[name]
+
+    def counts(self, table: str) -> DataFrame:
+        return counts_of(self._tables["counts"], table)
 
     def report_progress(self, name: str) -> None:
         if self._progress is not None:

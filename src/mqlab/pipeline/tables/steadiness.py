@@ -17,10 +17,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.event_tables import NANOSECONDS, SLOT
 from mqlab.pipeline.kernels.trend import CRITICAL, trends
 from mqlab.pipeline.tables.audit import EventCounts
-from mqlab.pipeline.tables.series import SLOT
 from mqlab.study.steadiness import MAX_GAP
 
 _MOST_PARTS: Final = 20
