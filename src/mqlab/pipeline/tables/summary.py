@@ -39,26 +39,21 @@ def measures(
 
 
 def _means(run_measures: DataFrame, looks: int) -> DataFrame:
-    in_order = fn.array_sort(fn.collect_list(fn.struct("run", "value")))
-    count, value = fn.col("runs"), fn.col("value")
-    relative = square_error(fn.col("values")) * count / fn.pow(value, 2)
+    in_order = fn.expr("transform(array_sort(collect_list(struct(run, value))), run -> run.value)")
     own = (
         run_measures.groupBy(*_POINT, "metric", "unit")
-        .agg(
-            fn.transform(in_order, lambda run: run["value"]).alias("values"),
-            fn.sum("observations").alias("observations"),
+        .agg(in_order.alias("values"), fn.sum("observations").alias("observations"))
+        .selectExpr("*", "size(values) AS runs", f"{mean('values')} AS value")
+        .selectExpr(
+            "*",
+            f"CASE WHEN runs > 1 AND value != 0 THEN {square_error('values')} * runs / pow(value, 2) END AS variance",
+            "nullif(runs - 1, 0) AS degrees_of_freedom",
         )
-        .withColumn("runs", fn.size("values"))
-        .withColumn("value", mean(fn.col("values")))
-        .withColumn("variance", fn.when((count > 1) & (value != 0), relative))
-        .withColumn("degrees_of_freedom", fn.nullif(count - 1, fn.lit(0)))
     )
     # A mean of zero has no relative variance: no value of its runs differs from it, since none is negative.
-    ci95 = fn.when(value == 0, fn.when(count > 1, 0.0)).otherwise(half_width(looks) * value)
-    return (
-        moderate(own, ("system", "metric"), ("scenario", "point"))
-        .withColumn("ci95", ci95)
-        .select(*_POINT, "metric", "unit", "value", "ci95", "runs", "degrees_of_freedom", "observations")
+    ci95 = f"CASE WHEN value = 0 THEN CASE WHEN runs > 1 THEN 0D END ELSE {half_width(looks)} * value END"
+    return moderate(own, ("system", "metric"), ("scenario", "point")).selectExpr(
+        *_POINT, "metric", "unit", "value", f"{ci95} AS ci95", "runs", "degrees_of_freedom", "observations"
     )
 
 
