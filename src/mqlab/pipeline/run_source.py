@@ -134,7 +134,11 @@ class _Reader(DataSourceReader):
 
 def _widen(name: str, rows: pa.Table) -> pa.Table:
     columns = {column: rows[column] for column in rows.column_names} | {_COUNTS: pa.repeat(pa.scalar(name), len(rows))}
-    absent = {column.name: pa.nulls(len(rows), column.type) for column in _SCHEMA if column.name not in columns}
+    absent = {
+        column.name: pa.repeat(pa.scalar(None, column.type), len(rows))
+        for column in _SCHEMA
+        if column.name not in columns
+    }
     return pa.table({column: (columns | absent)[column] for column in _SCHEMA.names}, _SCHEMA).combine_chunks()
 
 
