@@ -54,8 +54,9 @@ def windows(*runs: int) -> pa.Table:
 
 
 def test_small_runs_share_a_partition_and_a_large_one_is_alone() -> None:
-    rows: dict[int | None, int] = {1: ROWS // 2, 2: ROWS // 2, 3: 1, 4: 3 * ROWS, 5: 1}
-    partitions = divide(sources(*rows), windows(*rows), rows)
+    runs = (1, 2, 3, 4, 5)
+    rows: dict[int | None, int] = dict(zip(runs, (ROWS // 2, ROWS // 2, 1, 3 * ROWS, 1), strict=True))
+    partitions = divide(sources(*runs), windows(*runs), rows)
     assert [[*partition.windows] for partition in partitions] == [[1, 2], [3], [4], [5]]
     assert [len(partition.files["sends"]) for partition in partitions] == [2, 1, 1, 1]
 

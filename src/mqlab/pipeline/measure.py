@@ -166,7 +166,7 @@ def _used(steps: "_Steps") -> DataFrame:
 
 
 def _has_bases(steps: "_Steps") -> bool:
-    return steps.rows("points")["base"].null_count < len(steps.rows("points"))
+    return any(base is not None for base in steps.rows("points")["base"].to_pylist())
 
 
 def _has_pairs(steps: "_Steps") -> bool:

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import half_width, mean, square_error
 from mqlab.pipeline.kernels.shared_noise import moderate
 from mqlab.pipeline.schema import BOTTLENECKS, MeasureRow, PointColumns, RunMeasureRow, columns
-from mqlab.pipeline.tables.noise import is_flagged, used_runs
+from mqlab.pipeline.tables.noise import IS_FLAGGED, used_runs
 from mqlab.study.metric import METRICS
 
 _POINT: Final = columns(PointColumns)
@@ -16,12 +16,12 @@ _POINT: Final = columns(PointColumns)
 
 def run_measures(values: DataFrame, observations: DataFrame, used: DataFrame) -> DataFrame:
     """The metrics of the used runs, from (run, metric, value) and (run, kind, observations)."""
-    units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
+    units = ", ".join(f"'{metric.name}', '{metric.unit}'" for metric in METRICS.values())
     return (
         values.withColumn("kind", fn.substring_index("metric", ".", 1))
         .join(fn.broadcast(used), "run")
         .join(fn.broadcast(observations), ["run", "kind"], "left")
-        .withColumn("unit", units[fn.col("metric")])
+        .withColumn("unit", fn.expr(f"map({units})[metric]"))
         .select(*columns(RunMeasureRow))
     )
 
@@ -58,28 +58,23 @@ def _means(run_measures: DataFrame, looks: int) -> DataFrame:
 
 
 def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
-    def count(condition: Column) -> Column:
-        return fn.count(fn.when(condition, 1)).cast("int")
-
-    return (
-        runs.select("run", "study")
-        .join(fn.broadcast(noise), "run")
-        .groupBy("study", *_POINT)
-        .agg(
-            fn.count(fn.lit(1)).cast("int").alias("attempted"),
-            count(~fn.col("valid")).alias("void"),
-            count(fn.col("valid") & is_flagged()).alias("flagged"),
-            (count(fn.col("used") & is_flagged()) == 0).alias("quiet"),
-        )
+    counts = (
+        "CAST(count(1) AS INT) AS attempted",
+        "CAST(count_if(NOT valid) AS INT) AS void",
+        f"CAST(count_if(valid AND {IS_FLAGGED}) AS INT) AS flagged",
+        f"count_if(used AND {IS_FLAGGED}) = 0 AS quiet",
     )
+    of_runs = runs.select("run", "study").join(fn.broadcast(noise), "run")
+    return of_runs.groupBy("study", *_POINT).agg(*map(fn.expr, counts))
 
 
 def _bottleneck(bottlenecks: DataFrame, used: DataFrame) -> DataFrame:
     """The bottleneck of more than half of the used runs of a point; and whether an agent used too much CPU in any."""
-    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in BOTTLENECKS}
-    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in BOTTLENECKS))
+    most = ", ".join(
+        f"CASE WHEN count_if(bound_by = '{name}') * 2 > count(run) THEN '{name}' END" for name in BOTTLENECKS
+    )
     return (
         used.join(fn.broadcast(bottlenecks), "run", "left")
         .groupBy(*_POINT)
-        .agg(most.alias("bound_by"), fn.max("client_cpu").alias("client_cpu"))
+        .agg(fn.expr(f"coalesce({most}) AS bound_by"), fn.max("client_cpu").alias("client_cpu"))
     )
