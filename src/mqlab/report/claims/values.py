@@ -185,14 +185,14 @@ class MeasuredValues(ClaimValues):
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
-        if measure.lower_bound and not within:
-            return Interval(measure.value, low, (measure.value + measure.ci95) * self._headroom(system, measure))
+        slack = 1.0 if within else self._headroom(system, measure)
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
             measure.ci95, measure.degrees_of_freedom, measure.value,
         )  # fmt: skip
-        return Interval(measure.value, low, measure.value + measure.ci95, errors)
+        high = math.inf if math.isinf(slack) else (measure.value + measure.ci95) * slack
+        return Interval(measure.value, low, high, errors, slack=(1.0, slack))
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
