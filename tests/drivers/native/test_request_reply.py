@@ -8,14 +8,17 @@ import numpy.typing as npt
 import pytest
 import uvloop
 
+from drivers.answers import Answers
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.headers import MessageEncoder, ProducerDefaults
-from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions, Reply, RequestBatch
 from mqlab.drivers.api import Acknowledge
+from mqlab.drivers.common import pending_reply
 from mqlab.drivers.native.request_reply import NativeResponder
 
 from .test_driver import Connect, against_a_broker, bodies, near_a_broker, received
@@ -23,46 +26,76 @@ from .test_driver import Connect, against_a_broker, bodies, near_a_broker, recei
 REQUESTS, REPLIES = "queue:requests", "queue:replies"
 
 
-def test_a_requester_gets_the_reply_to_its_own_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_requester_gets_the_reply_to_its_own_request(tmp_path: Path, persistent: bool) -> None:
     async def play(connect: Connect) -> None:
         connection = await connect()
-        requesters = [await connection.requester(REQUESTS, REPLIES, persistent=False) for _ in range(5)]
-        responder = await connection.responder(REQUESTS, prefetch=10, persistent=False)
-        asked = [asyncio.ensure_future(one.request(b"request", f"n-{n}")) for n, one in enumerate(requesters)]
-        answered = 0
-        while answered < 5:
-            arrival = await responder.receive()
-            assert set(arrival.bodies.tolist()) == {b"request"}
-            await responder.reply([b"reply %d" % (answered + n) for n in range(len(arrival.bodies))], wait=False)
-            answered += len(arrival.bodies)
-        # Requests were sent one after the other, so answered in this order.
-        replies = [await one for one in asked]
-        assert [reply.body for reply in replies] == [b"reply %d" % n for n in range(5)]
-        assert not any(reply.redelivered for reply in replies)
+        requesters = [await connection.requester(REQUESTS, REPLIES, persistent=persistent) for _ in range(5)]
+        responder = await connection.responder(REQUESTS, prefetch=10, persistent=persistent)
+        answers = Answers()
+        responder.start(answers)
+        for turn in range(3):
+            asked = [one.request(b"%d" % n, f"{n}-{turn}") for n, one in enumerate(requesters)]
+            replies = await asyncio.gather(*asked)
+            assert [*replies] == [Reply(b"re:%d" % n, False) for n in range(5)]
+        await responder.stop()
+        assert answers.confirmed == (len(answers.batches) if persistent else 0)
         await responder.close()
         for one in requesters:
             await one.close()
         await connection.close()
+        assert not answers.failed.done()
 
     near_a_broker(tmp_path, play)
 
 
-@pytest.mark.parametrize("wait", [True, False])
-def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, wait: bool) -> None:
+def test_a_requester_in_the_brokers_own_event_loop(tmp_path: Path) -> None:
+    """There the broker delivers within a call of the client: no callback may run before that call has returned."""
+
+    async def main() -> None:
+        broker = LocalBroker(Settings(name="rr", listen=(), data=tmp_path))
+        async with asyncio.timeout(240), broker:
+            connection = await DRIVERS["native"]("bindings:rr").connect()
+            requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+            responder = await connection.responder(REQUESTS, prefetch=10, persistent=False)
+            responder.start(Answers())
+            found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            replies: list[bytes] = []
+
+            def on_reply(reply: Reply | DriverError) -> None:
+                assert isinstance(reply, Reply)
+                replies.append(reply.body)
+                ask()
+
+            def ask() -> None:
+                number = len(replies)
+                if number == 2000:
+                    found.set_result(None)
+                else:
+                    requester.ask(b"%d" % number, f"1-{number}", on_reply)
+                    assert len(replies) == number
+
+            ask()
+            await found
+            assert replies == [b"re:%d" % number for number in range(2000)]
+            await connection.close()
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_replies_go_to_where_each_requester_wants_them(tmp_path: Path, persistent: bool) -> None:
     """Requests that came together, with more than one reply queue."""
 
     async def play(broker: Broker, connection: DriverConnection) -> None:
-        requesters = [await connection.requester(REQUESTS, f"queue:{n % 2}", persistent=wait) for n in range(4)]
+        requesters = [await connection.requester(REQUESTS, f"queue:{n % 2}", persistent=persistent) for n in range(4)]
         asked = [asyncio.ensure_future(one.request(b"%d" % n, f"n-{n}")) for n, one in enumerate(requesters)]
         while broker.status()["messages"] < 4:
             await asyncio.sleep(0.001)
-        responder = await connection.responder(REQUESTS, prefetch=10, persistent=wait)
-        answered = 0
-        while answered < 4:
-            arrival = await responder.receive()
-            await responder.reply([b"to " + body for body in arrival.bodies.tolist()], wait=wait)
-            answered += len(arrival.bodies)
-        assert [(await one).body for one in asked] == [b"to %d" % n for n in range(4)]
+        responder, answers = await connection.responder(REQUESTS, prefetch=10, persistent=persistent), Answers()
+        responder.start(answers)
+        assert [(await one).body for one in asked] == [b"re:%d" % n for n in range(4)]
+        assert sum(len(batch.bodies) for batch in answers.batches) == 4
 
     async def main() -> None:
         settings = Settings(data=tmp_path, listen=("tcp:127.0.0.1:0",))
@@ -84,12 +117,30 @@ def test_redelivered_requests_are_received_apart_from_the_others() -> None:
             request = encoder.message(b"%d" % first, {"reply_to": REPLIES, "correlation_id": "x"}, None)
             consumer.on_delivery(first, request, delivered, False, REQUESTS)
         responder = NativeResponder(aio.Session(connection, 1, "client"), consumer, persistent=False)
-        arrivals = [await responder.receive() for _ in range(3)]
-        assert [(one.bodies.tolist(), one.redelivered) for one in arrivals] == [
-            ([b"1"], True), ([b"2", b"3"], False), ([b"4", b"5"], True),
+        arrivals = [responder.take_requests() for _ in range(4)]
+        assert arrivals == [
+            RequestBatch([b"1"], True), RequestBatch([b"2", b"3"], False), RequestBatch([b"4", b"5"], True), None,
         ]  # fmt: skip
 
     uvloop.run(play())
+
+
+def test_requests_of_a_stopped_responder_go_to_the_next_one(tmp_path: Path) -> None:
+    async def play(connection: DriverConnection) -> None:
+        requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+        first, answers = await connection.responder(REQUESTS, prefetch=10, persistent=False), Answers()
+        first.start(answers)
+        await requester.request(b"1", "1-1")
+        await first.stop()
+        asked = asyncio.ensure_future(requester.request(b"2", "1-2"))
+        await asyncio.sleep(0)
+        await first.close()
+        assert [batch.bodies for batch in answers.batches] == [[b"1"]]
+        second = await connection.responder(REQUESTS, prefetch=10, persistent=False)
+        second.start(Answers())
+        assert (await asked).body == b"re:2"
+
+    against_a_broker(tmp_path, play)
 
 
 def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
@@ -97,10 +148,8 @@ def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
         await connection.preload(REPLIES, bodies(*[7] * 2500), persistent=False)
         requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
         responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
-        asked = asyncio.ensure_future(requester.request(b"request", "preload"))
-        await responder.receive()
-        await responder.reply([b"reply"], wait=True)
-        assert (await asked).body == b"reply"
+        responder.start(Answers())
+        assert (await requester.request(b"request", "preload")).body == b"re:request"
         receiver = await connection.receiver(REPLIES, ReceiverOptions(5000))
         number = 0
         while number < 2500:
@@ -114,11 +163,31 @@ def test_preloaded_messages_are_in_nobodys_way(tmp_path: Path) -> None:
 
 def test_a_request_that_wants_no_reply_is_an_error(tmp_path: Path) -> None:
     async def play(connection: DriverConnection) -> None:
-        responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
+        responder, answers = await connection.responder(REQUESTS, prefetch=1, persistent=False), Answers()
+        responder.start(answers)
         sender = await connection.sender(REQUESTS, persistent=False, transacted=False)
         await sender.send(bodies(1), wait=False)
-        with pytest.raises(DriverError, match="no reply address"):
-            await responder.receive()
+        error = await answers.failed
+        assert isinstance(error, DriverError)
+        assert "no reply address" in str(error)
+
+    against_a_broker(tmp_path, play)
+
+
+def test_a_request_without_a_reply_fails_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the next one gets its own reply, not the late one."""
+
+    async def play(connection: DriverConnection) -> None:
+        requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+        monkeypatch.setattr(pending_reply, "BLOCKED_TIMEOUT_S", 0.05)
+        with pytest.raises(DriverError, match=r"no reply to the request came within 0\.05 s"):
+            await requester.request(b"first", "1-1")
+        monkeypatch.setattr(pending_reply, "BLOCKED_TIMEOUT_S", 200)
+        responder = await connection.responder(REQUESTS, prefetch=1, persistent=False)
+        responder.start(Answers())
+        for turn in range(2, 5):
+            assert (await requester.request(b"next", f"1-{turn}")).body == b"re:next"
+        await requester.close()
 
     against_a_broker(tmp_path, play)
 
@@ -127,15 +196,15 @@ def test_a_connection_that_is_gone_is_a_driver_error(tmp_path: Path) -> None:
     async def play(connect: Connect) -> None:
         connection = await connect()
         requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
-        responder = await connection.responder("queue:others", prefetch=1, persistent=False)
-        asked, waiting = (
-            asyncio.ensure_future(requester.request(b"x", "1")), asyncio.ensure_future(responder.receive())
-        )  # fmt: skip
+        responder, answers = await connection.responder("queue:others", prefetch=1, persistent=False), Answers()
+        responder.start(answers)
+        asked = asyncio.ensure_future(requester.request(b"x", "1"))
         await asyncio.sleep(0)
         await connection.close()
-        for one in (asked, waiting, requester.close(), requester.request(b"x", "2"), responder.receive()):
+        for one in (asked, requester.close(), requester.request(b"x", "2")):
             with pytest.raises(DriverError):
                 await one
+        assert isinstance(await answers.failed, DriverError)
 
     near_a_broker(tmp_path, play)
 

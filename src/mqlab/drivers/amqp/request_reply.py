@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from mqlab.drivers.amqp.client import AmqpChannel
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.wire.amqp.content import AmqpPublisher, reply_properties
 from mqlab.wire.amqp.methods import method
 
 
-class AmqpRequester(DriverRequester):
+class AmqpRequester(CoroutineRequester):
     """Has its own reply queue; `acknowledges` the replies of a durable one."""
 
     def __init__(self, channel: AmqpChannel, publishing: AmqpPublisher, reply_to: str, *, acknowledges: bool) -> None:
@@ -37,8 +38,9 @@ class AmqpRequester(DriverRequester):
         await self._channel.close()
 
 
-class AmqpResponder(Responder):
+class AmqpResponder(CoroutineResponder):
     def __init__(self, channel: AmqpChannel, *, persistent: bool) -> None:
+        self.confirms = persistent
         self._channel = channel
         self._persistent = persistent
         self._publishing: dict[str, AmqpPublisher] = {}

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.drivers.mqtt.client import MqttClient
 from mqlab.wire.mqtt.decoder import reply_properties
 from mqlab.wire.mqtt.messages import MqttPublisher
 
 
-class MqttRequester(DriverRequester):
+class MqttRequester(CoroutineRequester):
     def __init__(self, client: MqttClient, topic: str, response_topic: str, *, persistent: bool) -> None:
         self._client = client
         self._publishing = MqttPublisher(client.version, topic, qos=int(persistent))
@@ -32,8 +33,9 @@ class MqttRequester(DriverRequester):
         await self._client.close()
 
 
-class MqttResponder(Responder):
+class MqttResponder(CoroutineResponder):
     def __init__(self, client: MqttClient, *, persistent: bool) -> None:
+        self.confirms = persistent
         self._client = client
         self._qos = int(persistent)
         self._publishing: dict[str, MqttPublisher] = {}

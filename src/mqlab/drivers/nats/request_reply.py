@@ -7,7 +7,8 @@ words that its reply's subject ends with: the reply stream, the requester and th
 import secrets
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient, NatsNames, escaped
 from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher, create_consumer
@@ -15,7 +16,7 @@ from mqlab.drivers.nats.links import NatsSubscription
 from mqlab.wire import nats
 
 
-class NatsRequester(DriverRequester):
+class NatsRequester(CoroutineRequester):
     def __init__(self, client: NatsClient, names: NatsNames) -> None:
         self._client = client
         self._subject = names.subject.encode()
@@ -27,7 +28,7 @@ class NatsRequester(DriverRequester):
         """A requester has nothing to release."""
 
 
-class NatsResponder(Responder):
+class NatsResponder(CoroutineResponder):
     def __init__(self, client: NatsClient, inbox: Inbox[nats.Subjects], subscription: NatsSubscription) -> None:
         self._client = client
         self._inbox = inbox
@@ -50,7 +51,7 @@ class NatsResponder(Responder):
         await self._subscription.close()
 
 
-class JetStreamRequester(DriverRequester):
+class JetStreamRequester(CoroutineRequester):
     def __init__(self, client: NatsClient, requests: NatsNames, replies: NatsNames, name: str) -> None:
         self._publisher = JetStreamPublisher(client)
         self._subject = f"{requests.stored}.{replies.stored.rpartition('.')[2]}.{name}."
@@ -78,7 +79,9 @@ class JetStreamRequester(DriverRequester):
         await self._consumer.close([], delete=True)
 
 
-class JetStreamResponder(Responder):
+class JetStreamResponder(CoroutineResponder):
+    confirms = True
+
     def __init__(self, client: NatsClient, inbox: Inbox[nats.Subjects], consumer: JetStreamConsumer) -> None:
         self._publisher = JetStreamPublisher(client)
         self._inbox = inbox

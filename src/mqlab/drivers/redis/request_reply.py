@@ -14,8 +14,9 @@ from itertools import count
 
 import numpy as np
 
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
 from mqlab.drivers.common.confirmations import ConfirmationCounter
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
@@ -57,7 +58,7 @@ class ReplyChannel:
         fail_all(self._waiting.values(), DriverError(reason))
 
 
-class PubSubRequester(DriverRequester):
+class PubSubRequester(CoroutineRequester):
     """`client` never blocks, so other roles can share it."""
 
     def __init__(self, client: RedisClient, replies: ReplyChannel, destination: str) -> None:
@@ -108,7 +109,7 @@ def _delivered(reply: "asyncio.Future[bytes | None]", receivers: "asyncio.Future
         reply.set_result(None)
 
 
-class PubSubResponder(Responder):
+class PubSubResponder(CoroutineResponder):
     """`client` subscribes to the channel of this responder; replies go over `control`."""
 
     def __init__(self, control: RedisClient, destination: str, capacity: int) -> None:
@@ -142,7 +143,7 @@ class PubSubResponder(Responder):
         self._inbox.put(bodies_at(np.ascontiguousarray(bodies.data), places, sizes), to)
 
 
-class StreamRequester(DriverRequester):
+class StreamRequester(CoroutineRequester):
     """`client` blocks until the reply comes."""
 
     def __init__(self, client: RedisClient, destination: str, reply_to: str) -> None:
@@ -192,8 +193,10 @@ class _ReplySender:
         await self._client.wait_writable()
 
 
-class StreamResponder(Responder):
+class StreamResponder(CoroutineResponder):
     """Replies go over `client`; the reader's client blocks for requests."""
+
+    confirms = True
 
     def __init__(self, client: RedisClient, inbox: Inbox[bytes], reader: StreamReader) -> None:
         self._client = client

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, ReceiverOptions, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, ReceiverOptions, Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.drivers.stomp.links import VERSION, StompReceiver, ack_of, bodies_of, take_messages
@@ -10,7 +11,7 @@ from mqlab.wire.stomp.frames import StompFrame, encode, encode_head, escape
 from mqlab.wire.stomp.runs import FrameRun
 
 
-class StompRequester(DriverRequester):
+class StompRequester(CoroutineRequester):
     """Subscribes to the reply queue with a selector that matches the replies to all its requests."""
 
     def __init__(self, client: StompClient, destination: str, reply_to: str, *, persistent: bool) -> None:
@@ -51,9 +52,10 @@ class StompRequester(DriverRequester):
         return old + encode(StompFrame("SUBSCRIBE", headers), VERSION)
 
 
-class StompResponder(Responder):
+class StompResponder(CoroutineResponder):
     def __init__(self, client: StompClient, destination: str, *, prefetch: int, persistent: bool) -> None:
         self._client = client
+        self.confirms = persistent
         self._receiver = StompReceiver(client, destination, ReceiverOptions(prefetch))
         self._persistent = persistent
         self._heads: dict[str, bytes] = {}
