@@ -10,7 +10,7 @@ from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY
 class PendingReply:
     """One at a time. A timer for each request would be dear, so one timer looks at the deadline of the current one."""
 
-    def __init__(self, on_abandoned: Callable[[], None] | None = None) -> None:
+    def __init__(self, on_abandoned: Callable[[], object] | None = None) -> None:
         """`on_abandoned` is called when the requester stops waiting for a reply."""
         self._on_abandoned = on_abandoned
         self._loop = asyncio.get_running_loop()
@@ -28,20 +28,15 @@ class PendingReply:
         if self._timer is None:
             self._timer = self._loop.call_at(self._deadline, self._check_deadline)
 
-    @property
-    def is_expected(self) -> bool:
-        return self._on_reply is not None
-
     def settle(self, reply: Reply | DriverError) -> None:
         """Hand the reply to the requester, if it still waits. Called by the reader of the socket."""
         on_reply, self._on_reply = self._on_reply, None
         if on_reply is not None:
             on_reply(reply)
 
-    def fail(self, reason: str) -> None:
-        """The same with an error, from the event loop: the requester may be just asking."""
-        if self._on_reply is not None:
-            self._loop.call_soon(self.settle, DriverError(reason))
+    def fail(self, error: DriverError) -> None:
+        """The same with an error of the request itself: the requester is still asking."""
+        self._loop.call_soon(self.settle, error)
 
     def stop(self) -> None:
         """Wait no more, if a reply is expected."""
