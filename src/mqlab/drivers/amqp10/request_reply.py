@@ -9,6 +9,7 @@ from mqlab.drivers.amqp10.messages import decode, encode_before_body, encode_hea
 from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
 from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.wire.native.bodies import Bodies
 
 # Opens the link for the replies that a selector matches, and returns it with their address.
@@ -33,7 +34,8 @@ class Amqp10Requester(CoroutineRequester):
         sections = self._header + encode_message_properties(self._to, correlation_id)
         await self._sending.send([encode_before_body(len(body), sections) + body], settled=True)
         while True:
-            await receiving.wait_message(is_reply=True)
+            if not receiving.inbox:
+                await with_timeout(receiving.wait_message(), BLOCKED_TIMEOUT_S, NO_REPLY)
             data, delivery = receiving.inbox.pop(0)
             self._unsettled.append(delivery)
             if _reply_address(data)[1] == correlation_id:

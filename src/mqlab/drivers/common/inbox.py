@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import next_message
 from mqlab.wire.equal_frames import concat_bodies
 from mqlab.wire.native.bodies import Bodies
 
@@ -59,13 +58,13 @@ class Inbox(Generic[Tag]):
         self._failure = reason
         self._wake()
 
-    async def take(self, *, is_reply: bool = False) -> InboxBatch[Tag]:
+    async def take(self) -> InboxBatch[Tag]:
         """Wait for messages; return between one and `capacity` of them, redelivered ones apart. Raise DriverError."""
         while not self._batches:
             if self._failure is not None:
                 raise DriverError(self._failure)
             self._waiter = asyncio.get_running_loop().create_future()
-            await next_message(self._waiter, is_reply=is_reply)
+            await self._waiter
         return self._next()
 
     def take_arrived(self) -> InboxBatch[Tag] | None:

@@ -40,7 +40,7 @@ class SocketTransport(asyncio.BufferedProtocol):
         self._closed = asyncio.get_running_loop().create_future()
         self._writable: asyncio.Future[None] | None = None
         self._paused_by: set[object] = set()
-        # What is written while a read is parsed: it leaves together.
+        # Bytes that are written while a read is parsed. They leave together.
         self._unsent: list[bytes] | None = None
 
     async def open(self, address: str) -> None:
