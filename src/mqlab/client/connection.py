@@ -112,10 +112,12 @@ class NativeClientConnection(asyncio.BufferedProtocol):
     def _run_arrivals(self) -> None:
         arrivals, self._arrivals = self._arrivals, {}
         self.hold_flush = True
-        for on_arrival in arrivals:
-            on_arrival()
-        self.hold_flush = False
-        self._flush()
+        try:
+            for on_arrival in arrivals:
+                on_arrival()
+        finally:
+            self.hold_flush = False
+            self._flush()
 
     def flush_before_wait(self) -> None:
         """The caller is about to wait for the effect of what it sent.

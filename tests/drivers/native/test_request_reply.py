@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOption
 from mqlab.drivers.api import Acknowledge
 from mqlab.drivers.common import pending_reply
 from mqlab.drivers.native.request_reply import NativeResponder
+from mqlab.wire.native import frames as native
+from mqlab.wire.native.frames import Kind
 
 from .test_driver import Connect, against_a_broker, bodies, near_a_broker, received
 
@@ -121,6 +124,50 @@ def test_redelivered_requests_are_received_apart_from_the_others() -> None:
         assert arrivals == [
             RequestBatch([b"1"], True), RequestBatch([b"2", b"3"], False), RequestBatch([b"4", b"5"], True), None,
         ]  # fmt: skip
+
+    uvloop.run(play())
+
+
+def test_the_replies_to_all_requests_of_a_read_leave_together_with_the_acknowledgement() -> None:
+    class Writes:
+        """In place of the socket."""
+
+        def __init__(self) -> None:
+            self.writes: list[bytes] = []
+
+        def writelines(self, buffers: list[bytes]) -> None:
+            self.writes.append(b"".join(buffers))
+
+    async def play() -> None:
+        connection, encoder, socket = NativeClientConnection(), MessageEncoder(ProducerDefaults()), Writes()
+        connection.connection_made(cast(asyncio.Transport, socket))
+        session, consumer = aio.Session(connection, 1, "auto"), aio.Consumer(connection, 1, 2, REQUESTS, 100, "auto")
+        connection.attach(2, consumer)
+        responder = NativeResponder(session, consumer, persistent=False)
+        opening = asyncio.ensure_future(session.producer(REPLIES))
+        await asyncio.sleep(0)
+        feed(connection, native.header(Kind.OPENED, session=1, link=1))
+        responder._producers[REPLIES] = await opening
+        feed(connection, native.header(Kind.CREDIT, session=1, link=1, amount=1 << 20))
+        responder.start(Answers())
+        await asyncio.sleep(0)
+        socket.writes.clear()
+        requests = [
+            encoder.message(b"%d" % n, {"reply_to": REPLIES, "correlation_id": f"{n}"}, None) for n in range(1, 4)
+        ]
+        heads = [
+            native.HEADER.pack(len(request.data), Kind.DELIVER, request.form, 0, 2, first, 1)
+            for first, request in enumerate(requests, 1)
+        ]
+        feed(connection, b"".join(head + request.data for head, request in zip(heads, requests, strict=True)))
+        [written] = socket.writes
+        frames = native.FrameDecoder(1 << 20).feed(written)
+        assert [frame.kind for frame in frames] == [Kind.SEND, Kind.SEND, Kind.SEND, Kind.ACKNOWLEDGE]
+        assert frames[-1].first == 3
+
+    def feed(connection: NativeClientConnection, data: bytes) -> None:
+        connection.get_buffer(-1)[: len(data)] = data
+        connection.buffer_updated(len(data))
 
     uvloop.run(play())
 

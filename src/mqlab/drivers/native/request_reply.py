@@ -16,7 +16,7 @@ from mqlab.wire.native.bodies import MalformedPayloadError
 class NativeRequester(DriverRequester):
     def __init__(self, requester: aio.Requester) -> None:
         self._requester = requester
-        self._pending = PendingReply(requester.abandon)
+        self._pending = PendingReply(self._abandon)
         # A request that is persistent, or waits for credit.
         self._waiting: asyncio.Task[None] | None = None
 
@@ -42,10 +42,14 @@ class NativeRequester(DriverRequester):
         self._waiting = None
         self._pending.settle(reply)
 
-    def stop(self) -> None:
-        self._pending.stop()
+    def _abandon(self) -> None:
+        self._requester.abandon()
         if self._waiting is not None:
             self._waiting.cancel()
+            self._waiting = None
+
+    def stop(self) -> None:
+        self._pending.stop()
 
     async def close(self) -> None:
         self.stop()
