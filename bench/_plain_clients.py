@@ -103,6 +103,7 @@ class AsyncMqlab:
             producer = await (await connection.session()).producer(self._name)
             for _ in range(number):
                 await producer.send(body)
+            await producer.close()  # the broker has them all
             await connection.close()
 
         asyncio.run(main())

@@ -63,8 +63,8 @@ def _share_of_known(chance: random.Random, deviation: float) -> float | None:
     series = [RunSeries(point.model_copy(update={"name": f"{n}"}), under_test) for n in range(POINTS)]
     deviations = [deviation * exp(chance.gauss(0, DIFFERENCE)) for _ in series]
     _play(chance, series, deviations, [3] * POINTS)
-    for target, chosen in Rounds(series, None, 0.0).looks():
-        _play(chance, series, deviations, [target if one in chosen else 0 for one in series])
+    for targets in Rounds(series, None, 0.0).looks():
+        _play(chance, series, deviations, [targets.get(one.key, 0) for one in series])
     noises = moderated([RunNoise.of(one.values) for one in series])
     inside = []
     for one, noise in zip(series, noises, strict=True):
@@ -77,7 +77,7 @@ def _share_of_known(chance: random.Random, deviation: float) -> float | None:
 def _play(chance: random.Random, series: list[RunSeries], deviations: list[float], targets: list[int]) -> None:
     for one, deviation, target in zip(series, deviations, targets, strict=True):
         while one.played < target:
-            one.played += 1
+            one.played = one.attempts = one.played + 1
             one.rates[one.played] = {"rate.work": TRUTH * (1 + deviation * chance.gauss(0, 1))}
 
 

@@ -30,11 +30,18 @@ def test_each_metric_has_its_change_against_the_base(costs: JsonObject) -> None:
     assert metrics[0] == "rate.received"
     # A clock of whole ticks may see no CPU time at all in a phase as short as this one.
     assert metrics == sorted({*metrics} & {"rate.received", "cpu.message", "cpu.broker"}, key=overhead._METRICS.index)
+    # On a busy machine a run may not be steady, and is then left out.
+    noise = read_table(RunFolder.open(Path(costs["run"])), "noise")
+    off, on = (
+        {run["repetition"] for run in noise if run["used"] and run["point"] == f"sync={x}"} for x in ("off", "on")
+    )
+    is_paired = off == on or len(off & on) > 1
+    runs = len(off & on) if is_paired else min(len(off), len(on))
     for one in costs["costs"]:
         assert (one["scenario"], one["point"], one["base"]) == ("sync", "sync=off", "sync=on")
         assert one["system"] == "embedded"
-        assert (one["runs"], one["paired"]) == (2, True)
-        assert one["low"] <= one["value"] <= one["high"]
+        assert (one["runs"], one["paired"]) == (runs, is_paired)
+        assert runs == 1 or one["low"] <= one["value"] <= one["high"]
 
 
 def test_the_runs_are_kept_and_interleaved(costs: JsonObject) -> None:

@@ -54,7 +54,8 @@ class TestTheDocument:
         told = [line.partition(": ")[2][:1] for line in lines if line.startswith("run ")]
         assert told[:2] == ["A", "G"], "one line a point"
         assert set(told) == {"A", "G"}, "and one more each time that more of its runs are needed"
-        assert lines[-1].startswith("report: ")
+        assert lines[-2].startswith("report: ")
+        assert re.fullmatch(r"the pipeline took \d+ of \d+ s \(\d+ %\)", lines[-1])
         assert ESCAPE not in ended.stderr + ended.stdout
         assert "Traceback" not in ended.stderr
 
@@ -169,7 +170,7 @@ class TestAStudyOfOnesOwn:
         assert result.exit_code == 0, result.stderr
         assert "My own, scale quick" in result.stdout
         (path,) = (parent / "by environment").iterdir()
-        assert result.stderr.replace("\n", "").endswith(f"report: {path / 'report' / 'index.html'}")
+        assert f"report: {path / 'report' / 'index.html'}the pipeline took " in result.stderr.replace("\n", "")
         assert sorted(part.name for part in parent.iterdir()) == ["by environment", "my study.yaml"]
 
     def test_its_declaration_is_kept(self, own: tuple[Path, Result]) -> None:

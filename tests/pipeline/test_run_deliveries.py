@@ -1,4 +1,4 @@
-"""Deliveries in columns. That they are right, and the same as in SQL, is in `test_recount`."""
+"""Counts of runs in columns. That they are right, and the same as in SQL, is in `test_recount`."""
 
 from pathlib import Path
 
@@ -8,9 +8,11 @@ import pytest
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.pipeline.kernels.run_deliveries import NEEDED, SCHEMA, run_deliveries
-from mqlab.pipeline.measure_tables import EventSources
-from mqlab.pipeline.run_source import ROWS, divide, read_files
+from mqlab.pipeline.kernels.run_counts import run_counts
+from mqlab.pipeline.kernels.run_deliveries import SCHEMA, run_deliveries
+from mqlab.pipeline.kernels.run_events import NEEDED, align_clocks
+from mqlab.pipeline.measure_tables import EventSources, examine_events
+from mqlab.pipeline.run_source import ROWS, count_rows, divide, read_files
 from pipeline.synthetic_runs import Run, write
 
 
@@ -18,8 +20,14 @@ def events_of(folder: RunFolder) -> dict[str, pa.Table]:
     return {table: read_files(table, [str(path) for path in folder.event_files(table)]) for table in NEEDED}
 
 
-def counted(events: dict[str, pa.Table]) -> pa.Table:
-    return pa.Table.from_batches(run_deliveries(events, {}), SCHEMA)
+def counted(events: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    aligned = align_clocks(events)
+    counts = {"deliveries": pa.Table.from_batches(run_deliveries(aligned, {}), SCHEMA), **run_counts(aligned, {})}
+    keys = ("run", "agent", "bucket", "measured", "slot", "application", "operation")
+    return {
+        name: table.sort_by([(key, "ascending") for key in keys if key in table.column_names])
+        for name, table in counts.items()
+    }
 
 
 def test_the_order_of_the_rows_changes_nothing(chance_runs: list[Run], tmp_path: Path) -> None:
@@ -27,11 +35,12 @@ def test_the_order_of_the_rows_changes_nothing(chance_runs: list[Run], tmp_path:
     assert counted(events_of(ordered)) == counted(events_of(shuffled))
 
 
-@pytest.mark.parametrize("missing", ["sends", "receipts", "roles", "clocks"])
+@pytest.mark.parametrize("missing", NEEDED)
 def test_a_table_may_be_empty(chance_runs: list[Run], tmp_path: Path, missing: str) -> None:
     events = events_of(write(tmp_path, chance_runs[:3]))
     found = counted({**events, missing: TABLES[missing].empty_table()})
-    assert set(found["run"].to_pylist()) == {run.number for run in chance_runs[:3]}
+    runs = {run.number for run in chance_runs[:3]}
+    assert set(found["deliveries"]["run"].to_pylist()) == set(found["activity"]["run"].to_pylist()) == runs
 
 
 def sources(*runs: int) -> EventSources:
@@ -40,17 +49,30 @@ def sources(*runs: int) -> EventSources:
 
 
 def windows(*runs: int) -> pa.Table:
-    return pa.table({"run": runs, "measure_start": [10] * len(runs), "measure_end": [20] * len(runs)})
+    times = {"load_start": 5, "measure_start": 10, "measure_end": 20}
+    return pa.table({"run": runs} | {name: [time] * len(runs) for name, time in times.items()})
 
 
 def test_small_runs_share_a_partition_and_a_large_one_is_alone() -> None:
-    rows = {1: ROWS // 2, 2: ROWS // 2, 3: 1, 4: 3 * ROWS, 5: 1}
-    partitions = divide(sources(*rows), windows(*rows), rows)
-    assert [[run for run, _, _ in partition.windows] for partition in partitions] == [[1, 2], [3], [4], [5]]
+    runs = (1, 2, 3, 4, 5)
+    rows: dict[int | None, int] = dict(zip(runs, (ROWS // 2, ROWS // 2, 1, 3 * ROWS, 1), strict=True))
+    partitions = divide(sources(*runs), windows(*runs), rows)
+    assert [[*partition.windows] for partition in partitions] == [[1, 2], [3], [4], [5]]
     assert [len(partition.files["sends"]) for partition in partitions] == [2, 1, 1, 1]
 
 
 def test_a_run_that_is_too_large_for_a_task_is_in_no_partition() -> None:
     partitions = divide(sources(1, 2), windows(1, 2), {2: 5})
-    assert [partition.windows for partition in partitions] == [[(2, 10, 20)]]
+    assert [partition.windows for partition in partitions] == [{2: [5, 10, 20]}]
     assert [len(partition.files["sends"]) for partition in partitions] == [1]
+
+
+def test_rows_are_counted_by_run_unless_a_file_has_several_runs(chance_runs: list[Run], tmp_path: Path) -> None:
+    folder = write(tmp_path, chance_runs[:2])
+    events = events_of(folder)
+    number = sum(events[table].num_rows for table in ("sends", "receipts", "round_trips", "operations"))
+    assert number
+    assert count_rows(examine_events(folder)) == {None: number}
+    for path in folder.events.rglob("part-0.*"):
+        path.rename(path.with_name(path.name.replace("part-0", "run-000007")))
+    assert count_rows(examine_events(folder)) == {7: number}

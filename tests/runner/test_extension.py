@@ -7,6 +7,7 @@ import pytest
 
 from mqlab.events.schema import COMPLETE
 from mqlab.runner.extension import Extensions, extended
+from mqlab.runner.rounds import Budget
 from mqlab.runner.run import RunExecution, RunOutcome, why_unsteady
 from mqlab.study import Phases, Point
 from mqlab.systems import Running
@@ -71,7 +72,11 @@ def test_longer_phases_take_a_quarter_of_the_time_at_most() -> None:
     ]  # fmt: skip
 
 
-def test_a_run_is_extended_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# The runs themselves take too little time for an extension: there is more of it, or a budget.
+@pytest.mark.parametrize(("share", "budget"), [(9.0, None), (1 / 4, Budget(60.0, lambda *_: ()))])
+def test_a_run_is_extended_for_real(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, budget: Budget | None
+) -> None:
     """Two real repetitions; of the first run, the agents say that it was not steady."""
     play_really = RunExecution.play
     phases: list[Phases] = []
@@ -82,9 +87,9 @@ def test_a_run_is_extended_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return replace(outcome, unsteady="" if len(phases) > 1 else UNSTEADY.unsteady, disturbed="")
 
     monkeypatch.setattr(RunExecution, "play", play_unsteadily)
-    monkeypatch.setattr("mqlab.runner.extension._EXTENDED_SHARE", 9.0)
+    monkeypatch.setattr("mqlab.runner.extension._EXTENDED_SHARE", share)
     short = point("A", batch=1, rate=500.0, least=2, most=2)
-    folder = conducted(tmp_path, [short], agents=1, watch_noise=True)
+    folder = conducted(tmp_path, [short], agents=1, watch_noise=True, budget=budget)
     assert phases == [short.phases, extended(short).phases, extended(short).phases]
     (entry,) = folder.meta()["extended"]
     assert (entry["reason"], entry["measure"]) == (UNSTEADY.unsteady, extended(short).phases.measure)

@@ -184,7 +184,7 @@ def played(
 BY_A_TEST = "by a test"
 
 
-def test_a_disturbed_run_is_repeated_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disturbed_run_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = played(tmp_path, monkeypatch, False, True, repetitions=3)
     assert runs == [(1, ""), (2, BY_A_TEST), (2, ""), (3, "")]
 

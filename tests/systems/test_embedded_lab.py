@@ -93,6 +93,21 @@ def test_the_depth_of_a_queue_and_its_end(tmp_path: Path) -> None:
     with_one(tmp_path, play)
 
 
+def test_a_queue_is_removed_when_its_consumers_are_gone(tmp_path: Path) -> None:
+    async def play(running: Running, _: psutil.Process) -> None:
+        await send(running, "queue:q", 1)
+        connection = await aio.connect(running.address)
+        await (await connection.session()).consumer("queue:q")
+        removing = asyncio.ensure_future(running.remove("queue:q"))
+        await asyncio.sleep(0.05)
+        assert not removing.done()
+        await connection.drop()
+        await removing
+        assert await running.empty()
+
+    with_one(tmp_path, play)
+
+
 def applications(found: pa.Table | None) -> set[str]:
     assert found is not None
     return set(found["application"].to_pylist())

@@ -44,7 +44,7 @@ def test_what_only_one_driver_lacks_is_said_of_that_one() -> None:
 @pytest.mark.needs_system("rabbitmq:driver=amqp10")
 @pytest.mark.parametrize(
     ("driver", "words"),
-    [("amqp", "REFUSED"), ("stomp", "Access refused"), ("mqtt3", "user or password"), ("amqp10", "unauthorized")],
+    [("amqp", "REFUSED"), ("stomp", "Access refused"), ("mqtt3", "user name or password"), ("amqp10", "unauthorized")],
 )
 def test_a_refused_login_is_told(up: Real, driver: str, words: str) -> None:
     other = up.over(driver).running

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.measure import MasterOption
+from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
@@ -70,7 +71,7 @@ def overhead(
             order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command, not ignore_noise)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
-        run_folder = run_study(order, runs, master, quiet=True)
+        run_folder = run_study(order, runs, master, PipelineTime(), quiet=True)
     costs = _costs(run_folder)
     if as_json:
         show_json({"run": str(run_folder.path), "costs": costs})

@@ -18,6 +18,7 @@ from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
 from mqlab.cli.measure import MasterOption, run_measure
+from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
@@ -153,21 +154,31 @@ def _run_all(
 ) -> list[RunFolder]:
     """Run the studies one after the other. The index of the reports is written even if a study fails."""
     done: list[RunFolder] = []
+    pipeline_time = PipelineTime()
     end = None if minutes is None else time.monotonic() + 60 * minutes
     try:
         for number, order in enumerate(orders):
             left = len(orders) - number
             seconds = order.study.budget(order.scale) if end is None else (end - time.monotonic()) / left
             title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
-            done.append(run_study(order, runs, master, quiet=quiet, seconds=seconds, title=title))
+            done.append(run_study(order, runs, master, pipeline_time, quiet=quiet, seconds=seconds, title=title))
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
+        if done:
+            say(pipeline_time.sentence())
     return done
 
 
 def run_study(
-    order: RunPlan, runs: Path, master: str | None, *, quiet: bool, seconds: float | None = None, title: str = ""
+    order: RunPlan,
+    runs: Path,
+    master: str | None,
+    pipeline_time: PipelineTime,
+    *,
+    quiet: bool,
+    seconds: float | None = None,
+    title: str = "",
 ) -> RunFolder:
     """`seconds`: the budget of the runs."""
     try:
@@ -181,7 +192,8 @@ def run_study(
     try:
         with ProgressBars() as bars:
             uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
-            run_measure(folder, master, bars)
+            with pipeline_time.running():
+                run_measure(folder, master, bars)
             page = run_report(folder)
     except (KeyboardInterrupt, asyncio.CancelledError):
         fail(f"interrupted; the incomplete run folder is {folder.path}", Exit.INTERRUPTED)

@@ -1,6 +1,6 @@
 """The event tables of a run folder as DataFrames, with explicit schemas and all times on the controller's clock."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import pyarrow as pa
@@ -12,9 +12,9 @@ from mqlab.events.schema import MEASURE, TABLES, WARM_UP
 from mqlab.pipeline.measure_tables import EventSources
 
 NANOSECONDS: Final = 1_000_000_000
-
-# Tables of a few rows for each run or second; each run has a file of its own.
-_SMALL: Final = ("runs", "roles", "samples", "phases", "clocks", "machine", "travel")
+# As fine as the samples: charts over time show both.
+SLOTS_A_SECOND: Final = 5
+SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
 
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
@@ -32,15 +32,21 @@ _TYPES: Final[dict[pa.DataType, types.DataType]] = {
 
 
 @dataclass(frozen=True)
-class EventTables:
-    """One DataFrame for each table. The agent's clock offset is added to times of sends, receipts and round trips."""
+class MessageEvents:
+    """The tables with rows for messages. The agent's clock offset is added to times; not to those of operations."""
 
-    runs: DataFrame
-    roles: DataFrame
     sends: DataFrame
     receipts: DataFrame
     round_trips: DataFrame
     operations: DataFrame
+
+
+@dataclass(frozen=True)
+class EventTables:
+    """One DataFrame for each of the other tables: a few rows for each run or second."""
+
+    runs: DataFrame
+    roles: DataFrame
     samples: DataFrame
     phases: DataFrame
     clocks: DataFrame
@@ -48,21 +54,20 @@ class EventTables:
     travel: DataFrame
 
 
+_SMALL: Final = tuple(field.name for field in fields(EventTables))
+
+
 def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
     """Read the events of all runs whose files are intact. `runs` has every run, damaged ones with that status."""
-    clocks = _read(spark, sources, "clocks")
-    return EventTables(
-        runs=_read(spark, sources, "runs"),
-        roles=_read(spark, sources, "roles"),
+    return EventTables(**{table: _read(spark, sources, table) for table in _SMALL})
+
+
+def read_message_events(spark: SparkSession, sources: EventSources, clocks: DataFrame) -> MessageEvents:
+    return MessageEvents(
         sends=align_clocks(_read(spark, sources, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
         receipts=align_clocks(_read(spark, sources, "receipts"), clocks, "t_received", "t_acknowledged"),
         round_trips=align_clocks(_read(spark, sources, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
         operations=_read(spark, sources, "operations"),
-        samples=_read(spark, sources, "samples"),
-        phases=_read(spark, sources, "phases"),
-        clocks=clocks,
-        machine=_read(spark, sources, "machine"),
-        travel=_read(spark, sources, "travel"),
     )
 
 

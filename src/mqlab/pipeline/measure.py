@@ -1,24 +1,29 @@
 """The whole pipeline over one run folder."""
 
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
+from mqlab.pipeline.event_tables import (
+    EventTables,
+    local_table,
+    measure_windows,
+    points,
+    read_events,
+    read_message_events,
+)
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.kernels.sequences import gaps, untiled
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
-from mqlab.pipeline.run_source import read_deliveries
+from mqlab.pipeline.run_source import count_rows, counts_of, read_counts, union_counts
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
@@ -40,13 +45,10 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-_STEPS: Final = 26
 # Event rows of a run that a task can hold: about 200 bytes each.
 MOST_ROWS: Final = 10_000_000
-# Called in a thread of its own: Spark takes longer to plan a table than to compute it.
-_DeclareTable = Callable[[], DataFrame]
-# Two threads for each core: planning a table uses one core.
-_THREADS: Final = 2 * (os.cpu_count() or 1)
+# Called in a thread of its own: Spark takes longer to plan a table than to compute it. None: the table has no rows.
+_DeclareTable = Callable[[], DataFrame | None]
 
 
 def measure(
@@ -57,104 +59,136 @@ def measure(
     `exhibits` say which systems and peaks are compared; the default is those of the study in the folder. A run with a
     damaged event file is void, with the reason.
     """
-    steps = _Steps(progress)
     sources, meta = examine_events(folder), folder.meta()
-    events = read_events(spark, sources)
-    counts = _count_events(spark, steps, sources, events)
-    of_lab = calibrations(spark, meta)
-    audited, _ = steps.collect_all(
-        {
-            "audits": lambda: _audits(events, counts),
-            "lab work": lambda: lab_work(counts.activity, _totals(counts), counts.points, of_lab),
-        }
-    )
-    values = steps.collect("run metrics", lambda: _run_metrics(steps, counts, events.travel))
-    of_runs = steps.collect("noise", lambda: noise(audited, events.machine, unsteady(counts, audited, values)))
-    used = used_runs(of_runs)
-    looks = int(meta.get("looks") or 1)
-    by_run, by_slot, *_ = steps.collect_all(
-        {
-            "run_measures": lambda: run_measures(values, _observations(steps, counts), used),
-            "paces": lambda: paces(counts.activity, events.phases, counts.windows, used),
-            "depths": lambda: depths(steps.table("broker samples"), used),
-            "latencies": lambda: latencies(counts.delivery_classes, used),
-            "responses": lambda: latencies(counts.round_trips, used),
-            "operations": lambda: operations(steps.table("operation counts"), used),
-        }
-    )
-    by_point, *_ = steps.collect_all(
-        {
-            "measures": lambda: measures(by_run, events.runs, _bottlenecks(steps, counts, meta), of_runs, looks),
-            "impacts": lambda: impacts(by_run, counts.points, looks),
-            "series": lambda: series(by_slot, steps.table("broker samples")),
-        }
-    )
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
-    at_peaks = steps.collect("peaks", lambda: peaks(by_point, counts.points, inputs.peaks))
-    steps.collect("comparisons", lambda: comparisons(by_run, at_peaks, inputs.compared_metrics, looks))
+    events, of_lab = read_events(spark, sources), calibrations(spark, meta)
+    looks = int(meta.get("looks") or 1)
+    steps = _Steps(spark, progress)
+    table, counts = steps.table, steps.counts
+    steps.compute(
+        _audit_tables(spark, steps, sources, events)
+        | {
+            "broker samples": lambda: broker_samples(events.samples, table("phases")),
+            "resources": lambda: usage(events.samples, table("phases")),
+            "lab work": lambda: lab_work(table("activity"), _totals(steps), table("points"), of_lab),
+            "run metrics": lambda: _run_metrics(steps, events.travel),
+            "noise": lambda: noise(
+                table("audits"), events.machine, unsteady(_event_counts(steps), table("audits"), table("run metrics"))
+            ),
+            "run_measures": lambda: run_measures(table("run metrics"), _observations(steps), _used(steps)),
+            "measures": lambda: measures(
+                table("run_measures"), events.runs, _bottlenecks(steps, meta), table("noise"), looks
+            ),
+            "impacts": lambda: (
+                impacts(table("run_measures"), table("points"), looks) if _has_bases(steps) else None
+            ),
+            "peaks": lambda: peaks(table("measures"), table("points"), inputs.peaks) if inputs.peaks else None,
+            "comparisons": lambda: (
+                comparisons(table("run_measures"), table("peaks"), inputs.compared_metrics, looks)
+                if _has_pairs(steps) else None
+            ),
+            "paces": lambda: paces(table("activity"), events.phases, table("phases"), _used(steps)),
+            "series": lambda: series(table("paces"), table("broker samples")),
+            "depths": lambda: depths(table("broker samples"), _used(steps)),
+            "latencies": lambda: latencies(counts("deliveries"), _used(steps)),
+            "responses": lambda: (
+                latencies(counts("round trips"), _used(steps)) if sources.readable("round_trips") else None
+            ),
+            "operations": lambda: (
+                operations(counts("operation counts"), _used(steps)) if sources.readable("operations") else None
+            ),
+        },
+        persisted=("counts", "broker samples", "resources"),
+    )  # fmt: skip
     begin_measures(folder)
-    complete_measures(folder, sources, {name: write_table(folder, name, steps.rows[name]) for name in TABLES})
-    steps.report_progress("")
+    complete_measures(folder, sources, {name: write_table(folder, name, steps.rows(name)) for name in TABLES})
     return sources
 
 
 def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     """Return the rows of the table `audits` for all runs of the folder; compute no other table, and write nothing."""
-    steps = _Steps(None)
     sources = examine_events(folder)
-    events = read_events(spark, sources)
-    counts = _count_events(spark, steps, sources, events, only_for_audit=True)
-    steps.collect("audits", lambda: _audits(events, counts))
-    rows: list[JsonObject] = steps.rows["audits"].to_pylist()
+    steps = _Steps(spark, None)
+    steps.compute(_audit_tables(spark, steps, sources, read_events(spark, sources)), persisted=("counts",))
+    rows: list[JsonObject] = steps.rows("audits").to_pylist()
     return rows
 
 
-def _audits(events: EventTables, counts: EventCounts) -> DataFrame:
-    return audits(events.runs, events.roles, events.clocks, counts)
-
-
-def _count_events(
-    spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables, *, only_for_audit: bool = False
-) -> EventCounts:
-    windows = steps.collect("phases", lambda: measure_windows(events.phases))
-    by_slot, suspects = steps.collect_all(
-        {
-            "activity": lambda: activity(events.sends, events.receipts, windows),
-            "sequences": lambda: untiled(events.sends),
-        }
-    )
-    for_audit: dict[str, _DeclareTable] = {
-        "deliveries": lambda: _deliveries(spark, steps, sources, events),
-        "round trips": lambda: round_trips(events.round_trips, windows),
+def _audit_tables(
+    spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables
+) -> dict[str, _DeclareTable]:
+    return {
+        "phases": lambda: measure_windows(events.phases),
         "points": lambda: points(events.runs),
-        "gaps": lambda: gaps(events.sends, suspects),
+        "counts": lambda: _counts(spark, steps, sources, events),
+        "activity": lambda: steps.counts("activity"),
+        "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
     }
-    others: dict[str, _DeclareTable] = {
-        "confirmations": lambda: confirmations(events.sends, windows),
-        "operation counts": lambda: operation_counts(events.operations),
-        "broker samples": lambda: broker_samples(events.samples, windows),
-        "resources": lambda: usage(events.samples, windows),
-    }
-    classes, replies, of_runs, missing, *_ = steps.persist_all(for_audit if only_for_audit else for_audit | others)
-    return EventCounts(of_runs, windows, classes, by_slot, replies, missing)
 
 
-def _totals(counts: EventCounts) -> DataFrame:
-    return totals(counts.activity, counts.round_trips, counts.windows, counts.points)
+def _event_counts(steps: "_Steps") -> EventCounts:
+    return EventCounts(
+        steps.table("points"),
+        steps.table("phases"),
+        steps.counts("deliveries"),
+        steps.table("activity"),
+        steps.counts("round trips"),
+        steps.counts("gaps"),
+    )
 
 
-def _bottlenecks(steps: "_Steps", counts: EventCounts, meta: JsonObject) -> DataFrame:
+def _counts(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
+    """The counts of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
+    rows = count_rows(sources)
+    small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
+    in_columns = read_counts(spark, sources, steps.rows("phases"), small)
+    large = rows.keys() - small.keys()
+    if not large:
+        return in_columns
+    messages, windows = read_message_events(spark, sources.of_runs(large), events.clocks), steps.table("phases")
+    return union_counts(
+        in_columns,
+        {
+            "activity": activity(messages.sends, messages.receipts, windows),
+            "gaps": gaps(messages.sends, untiled(messages.sends)),
+            "deliveries": delivery_classes(
+                segments(messages.sends, messages.receipts, events.roles), windows, events.clocks
+            ),
+            "round trips": round_trips(messages.round_trips, windows),
+            "confirmations": confirmations(messages.sends, windows),
+            "operation counts": operation_counts(messages.operations),
+        },
+    )
+
+
+def _used(steps: "_Steps") -> DataFrame:
+    return used_runs(steps.table("noise"))
+
+
+def _has_bases(steps: "_Steps") -> bool:
+    return any(base is not None for base in steps.rows("points")["base"].to_pylist())
+
+
+def _has_pairs(steps: "_Steps") -> bool:
+    return len(steps.rows("run_measures")["system"].unique()) > 1
+
+
+def _totals(steps: "_Steps") -> DataFrame:
+    return totals(steps.table("activity"), steps.counts("round trips"), steps.table("phases"), steps.table("points"))
+
+
+def _bottlenecks(steps: "_Steps", meta: JsonObject) -> DataFrame:
     cores = int(meta.get("machine", {}).get("cores") or 1)
-    return bottlenecks(steps.table("resources"), steps.table("lab work"), counts.points, cores)
+    return bottlenecks(steps.table("resources"), steps.table("lab work"), steps.table("points"), cores)
 
 
-def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> DataFrame:
+def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
     """(run, metric, value) of all runs, valid or not."""
-    in_measure = _totals(counts)
+    in_measure = _totals(steps)
     tables = [
         rates(in_measure),
         copies_per_message(steps.table("audits")),
-        durations(counts.delivery_classes, counts.round_trips, steps.table("confirmations")),
+        durations(steps.counts("deliveries"), steps.counts("round trips"), steps.counts("confirmations")),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
@@ -162,66 +196,57 @@ def _run_metrics(steps: "_Steps", counts: EventCounts, roles: DataFrame) -> Data
     return reduce(DataFrame.unionByName, tables)
 
 
-def _observations(steps: "_Steps", counts: EventCounts) -> DataFrame:
-    return observations(counts.activity, counts.round_trips, steps.table("confirmations"))
-
-
-def _deliveries(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
-    """The delivery classes of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
-    runs = steps.rows["activity"].group_by("run").aggregate([("sends", "sum"), ("receipts", "sum")])
-    rows = {run["run"]: run["sends_sum"] + run["receipts_sum"] for run in runs.to_pylist()}
-    small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
-    in_columns = read_deliveries(spark, sources, steps.rows["phases"], small)
-    large = [run for run in rows if run not in small]
-    if not large:
-        return in_columns
-    is_large = fn.col("run").isin(large)
-    pieces = segments(events.sends.where(is_large), events.receipts.where(is_large), events.roles)
-    in_sql = delivery_classes(pieces, steps.table("phases"), events.clocks)
-    return in_columns.unionByName(in_sql) if small else in_sql
+def _observations(steps: "_Steps") -> DataFrame:
+    return observations(steps.table("activity"), steps.counts("round trips"), steps.counts("confirmations"))
 
 
 class _Steps:
-    """Computes every step once, so that the plans of later steps do not contain it."""
+    """Computes every table once, so that the plans of others do not contain it, and as soon as it can be computed."""
 
-    def __init__(self, progress: Progress | None) -> None:
-        self.rows: dict[str, pa.Table] = {}
-        self._tables: dict[str, DataFrame] = {}
+    def __init__(self, spark: SparkSession, progress: Progress | None) -> None:
+        self._spark = spark
         self._progress = progress
+        self._computed: dict[str, Future[pa.Table | DataFrame]] = {}
+        self._local: dict[str, DataFrame] = {}
 
-    def collect(self, name: str, declare: _DeclareTable) -> DataFrame:
-        return self.collect_all({name: declare})[0]
+    def compute(self, tables: Mapping[str, _DeclareTable], persisted: Container[str]) -> None:
+        """Compute tables; each comes after those that it is made from.
 
-    def collect_all(self, tables: dict[str, _DeclareTable]) -> list[DataFrame]:
-        """Fetch the rows of these tables, a few thousand, into this process. The tables must be independent."""
-        return self._in_threads(self._collect, tables)
-
-    def persist_all(self, tables: dict[str, _DeclareTable]) -> list[DataFrame]:
-        """Compute these tables and leave them in Spark. The tables must be independent."""
-        return self._in_threads(self._persist, tables)
+        The rows of a table, a few thousand, are fetched into this process; a persisted table stays in Spark.
+        """
+        # A thread for each, since a thread waits for the tables that its own is made from.
+        with ThreadPoolExecutor(len(tables)) as threads:
+            for name, declare in tables.items():
+                self._computed[name] = threads.submit(
+                    self._compute, name, declare, stays=name in persisted, number=len(tables)
+                )
+        for computed in self._computed.values():
+            computed.result()
+        self._report_progress("", len(tables))
 
     def table(self, name: str) -> DataFrame:
-        return self._tables[name]
+        """The table, once it is computed."""
+        computed = self._computed[name].result()
+        if isinstance(computed, DataFrame):
+            return computed
+        if name not in self._local:
+            self._local[name] = local_table(self._spark, computed)
+        return self._local[name]
 
-    def report_progress(self, name: str) -> None:
-        if self._progress is not None:
-            self._progress(name, len(self._tables), _STEPS)
+    def rows(self, name: str) -> pa.Table:
+        return self._computed[name].result()
 
-    def _in_threads(
-        self, step: Callable[[str, _DeclareTable], DataFrame], tables: dict[str, _DeclareTable]
-    ) -> list[DataFrame]:
-        with ThreadPoolExecutor(_THREADS) as threads:
-            return [*threads.map(step, tables, tables.values())]
+    def counts(self, table: str) -> DataFrame:
+        return counts_of(self.table("counts"), table)
 
-    def _collect(self, name: str, declare: _DeclareTable) -> DataFrame:
-        self.report_progress(name)
+    def _compute(self, name: str, declare: _DeclareTable, *, stays: bool, number: int) -> pa.Table | DataFrame:
         table = declare()
-        self.rows[name] = table.toArrow()
-        self._tables[name] = local_table(table.sparkSession, self.rows[name])
-        return self._tables[name]
-
-    def _persist(self, name: str, declare: _DeclareTable) -> DataFrame:
-        self.report_progress(name)
+        self._report_progress(name, number)
+        if table is None:
+            return TABLES[name].schema.empty_table()
         # One partition, so that no table made from it needs a shuffle.
-        self._tables[name] = declare().coalesce(1).localCheckpoint()
-        return self._tables[name]
+        return table.coalesce(1).localCheckpoint() if stays else table.toArrow()
+
+    def _report_progress(self, name: str, number: int) -> None:
+        if self._progress is not None:
+            self._progress(name, sum(computed.done() for computed in [*self._computed.values()]), number)

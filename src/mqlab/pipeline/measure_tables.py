@@ -5,7 +5,7 @@ are checked before the pipeline and before a report.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,13 @@ class EventSources:
     def readable(self, table: str) -> list[EventFile]:
         """The files of a table, without those of damaged runs; of the table `runs`, all undamaged files."""
         return [file for file in self.files[table] if not file.damage and not self._is_excluded(table, file)]
+
+    def of_runs(self, runs: Container[int | None]) -> "EventSources":
+        """Without the files of other runs. None in `runs` stands for all: a file has several runs."""
+        if None in runs:
+            return self
+        files = {table: [file for file in files if file.run in runs] for table, files in self.files.items()}
+        return EventSources({**files}, self.damaged)
 
     def readable_files(self, table: str) -> list[str]:
         return [str(file.path) for file in self.readable(table)]

@@ -1,6 +1,8 @@
-"""A source of Spark whose partitions are whole runs: a task reads the event files of its runs, and counts deliveries.
+"""A source of Spark whose partitions are whole runs: a task reads the event files of its runs, and counts them.
 
-Tasks read the files themselves, so that the events of a run need neither a shuffle nor a way through Java.
+Tasks read the files themselves, so that the events of a run need neither a shuffle nor a way through Java. All counts
+are rows of one table, which one job makes: the column `counts` names the table that a row belongs to, and columns of
+other tables are null.
 """
 
 import json
@@ -10,75 +12,103 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from mqlab.events import schema
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.kernels.run_deliveries import NEEDED, MeasureWindow, run_deliveries
+from mqlab.pipeline.kernels import run_counts, run_deliveries
+from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
 from mqlab.pipeline.measure_tables import EventSources
-from mqlab.pipeline.schema import DELIVERY_CLASSES
 
-_NAME: Final = "mqlab-deliveries"
+_NAME: Final = "mqlab-runs"
 _PARTITIONS: Final = "partitions"
-_COUNTS: Final = "".join(f"{name} bigint, " for name in ("messages", *DELIVERY_CLASSES, "early"))
 # Event rows of the runs in one partition: a task costs as much as some ten thousand of them. A larger run is alone.
 ROWS: Final = 250_000
+# Tables of events whose rows are many.
+_LARGE: Final = ("sends", "receipts", "round_trips", "operations")
+
+SCHEMAS: Final = {"deliveries": run_deliveries.SCHEMA, **run_counts.SCHEMAS}
+_COUNTS: Final = "counts"
+_SCHEMA: Final = pa.schema({
+    _COUNTS: pa.string(), **{column.name: column.type for table in SCHEMAS.values() for column in table},
+})  # fmt: skip
 
 
 @dataclass
 class _Partition:
-    """`files` by table; `windows`: run, start and end of each measure phase."""
+    """`files` by table; `windows`: those of `RunWindow`, by run."""
 
     files: dict[str, list[str]] = field(default_factory=lambda: {table: [] for table in NEEDED})
-    windows: list[tuple[int, int, int]] = field(default_factory=list)
+    windows: dict[int, list[int]] = field(default_factory=dict)
     rows: int = 0
 
 
-def read_deliveries(spark: SparkSession, sources: EventSources, windows: pa.Table, rows: dict[int, int]) -> DataFrame:
-    """The delivery classes of the runs in `rows`, which has the number of their event rows."""
-    spark.dataSource.register(RunDeliveries)
+def count_rows(sources: EventSources) -> dict[int | None, int]:
+    """The number of event rows of each run; of all runs together, as None, where files have several runs."""
+    rows: dict[int | None, int] = {}
+    for file in (file for table in _LARGE for file in sources.readable(table)):
+        rows[file.run] = rows.get(file.run, 0) + pq.read_metadata(file.path).num_rows
+    return {None: sum(rows.values())} if None in rows else rows
+
+
+def read_counts(
+    spark: SparkSession, sources: EventSources, windows: pa.Table, rows: dict[int | None, int]
+) -> DataFrame:
+    """The counts of the runs in `rows`, which has the number of their event rows. `counts_of` gives a table of them."""
+    spark.dataSource.register(RunCounts)
     partitions = [vars(partition) for partition in divide(sources, windows, rows)]
     found = spark.read.format(_NAME).option(_PARTITIONS, json.dumps(partitions)).load()
     # A shuffle of the few rows that were found: without it, one task would read all partitions into one.
     return found.repartition(1)
 
 
-def divide(sources: EventSources, windows: pa.Table, rows: dict[int, int]) -> list[_Partition]:
+def counts_of(counts: DataFrame, table: str) -> DataFrame:
+    return counts.where(f"{_COUNTS} = '{table}'").select(SCHEMAS[table].names)
+
+
+def union_counts(counts: DataFrame, tables: dict[str, DataFrame]) -> DataFrame:
+    """Add the rows of other tables of the same names."""
+    for name, table in tables.items():
+        counts = counts.unionByName(table.withColumn(_COUNTS, fn.lit(name)), allowMissingColumns=True)
+    return counts
+
+
+def divide(sources: EventSources, windows: pa.Table, rows: dict[int | None, int]) -> list[_Partition]:
     """Runs in their order, as many in a partition as it may have rows. Files of several runs are in one partition."""
     files: dict[int | None, dict[str, list[str]]] = {}
     for table in NEEDED:
         for file in sources.readable(table):
-            files.setdefault(file.run, {}).setdefault(table, []).append(str(file.path))
-    measured = {
-        row["run"]: (row["run"], row["measure_start"], row["measure_end"])
-        for row in windows.to_pylist() if row["measure_start"] is not None and row["run"] in rows
-    }  # fmt: skip
+            run = None if None in rows else file.run
+            files.setdefault(run, {}).setdefault(table, []).append(str(file.path))
+    by_run = {
+        row["run"]: [row[name] for name in RunWindow._fields if row[name] is not None] for row in windows.to_pylist()
+    }
     partitions: list[_Partition] = []
-    for run in sorted(files, key=lambda run: run or 0):
-        if run is not None and run not in rows:
-            continue
-        own_rows = sum(rows.values()) if run is None else rows[run]
-        if not partitions or partitions[-1].rows + own_rows > ROWS:
+    for run in sorted(files.keys() & rows.keys(), key=lambda run: run or 0):
+        if not partitions or partitions[-1].rows + rows[run] > ROWS:
             partitions.append(_Partition())
         last = partitions[-1]
-        last.rows += own_rows
-        last.windows += measured.values() if run is None else [measured[run]] if run in measured else []
+        last.rows += rows[run]
+        last.windows |= by_run if run is None else {run: by_run[run]} if run in by_run else {}
         for table, paths in files[run].items():
             last.files[table] += paths
     return partitions
 
 
-class RunDeliveries(DataSource):
+class RunCounts(DataSource):
     """Made by Spark, on the driver and in every task."""
 
     @classmethod
     def name(cls) -> str:
         return _NAME
 
-    def schema(self) -> str:
-        return f"run int, bucket int, {_COUNTS}nanoseconds decimal(38, 0), longest bigint"
+    def schema(self) -> StructType:
+        return from_arrow_schema(_SCHEMA)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         del schema
@@ -94,10 +124,22 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:
-            return iter(())
-        events = {table: read_files(table, files) for table, files in partition.value["files"].items()}
-        windows = {run: MeasureWindow(start, end) for run, start, end in partition.value["windows"]}
-        return run_deliveries(events, windows)
+            return
+        events = align_clocks({table: read_files(table, files) for table, files in partition.value["files"].items()})
+        windows = {int(run): RunWindow(*times) for run, times in partition.value["windows"].items()}
+        deliveries = pa.Table.from_batches(run_deliveries.run_deliveries(events, windows), run_deliveries.SCHEMA)
+        for name, rows in {"deliveries": deliveries, **run_counts.run_counts(events, windows)}.items():
+            yield from _widen(name, rows).to_batches()
+
+
+def _widen(name: str, rows: pa.Table) -> pa.Table:
+    columns = {column: rows[column] for column in rows.column_names} | {_COUNTS: pa.repeat(pa.scalar(name), len(rows))}
+    absent = {
+        column.name: pa.repeat(pa.scalar(None, column.type), len(rows))
+        for column in _SCHEMA
+        if column.name not in columns
+    }
+    return pa.table({column: (columns | absent)[column] for column in _SCHEMA.names}, _SCHEMA).combine_chunks()
 
 
 def read_files(table: str, files: list[str]) -> pa.Table:

@@ -4,6 +4,7 @@ The pipeline selects and writes these columns, the reports read rows as these cl
 is the half width of a 95 % interval, and None stands for what is not known.
 """
 
+import math
 from dataclasses import dataclass, fields
 from types import NoneType
 from typing import Annotated, Final, get_args, get_type_hints
@@ -30,6 +31,8 @@ FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")
 LAB: Final = "lab"
 # All processors were busy with the system and its clients: the figure is that of the machine.
 MACHINE_FULL: Final = "machine full"
+# A process that uses this much of a core is at its limit: the rest is scheduling and waiting between batches.
+BUSY_PERCENT: Final = 85.0
 BOTTLENECKS: Final = ("network", "disk", LAB, MACHINE_FULL, "client", "broker")
 
 Int32 = Annotated[int, "int32"]
@@ -294,6 +297,15 @@ def columns(row: type) -> tuple[str, ...]:
 def is_lower_bound(metric: str, bound_by: str | None) -> bool:
     """Whether the lab's own work was the bottleneck: the system can do at least this much."""
     return bound_by == LAB and is_throughput(metric)
+
+
+def most_without_lab(cpu_lab: float) -> float:
+    """By which factor, at most, a rate that the lab bounded would rise without the lab's work (`cpu_lab`: `cpu.lab`).
+
+    The core that was short was busy for BUSY_PERCENT of the time or more. The rest of that, without the lab's share, is
+    the work of the system for these messages, which could fill the whole core.
+    """
+    return 100 / (BUSY_PERCENT - cpu_lab) if cpu_lab < BUSY_PERCENT else math.inf
 
 
 def _arrow_type(hint: object) -> pa.DataType:

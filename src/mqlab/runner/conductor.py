@@ -4,7 +4,8 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +24,7 @@ from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.extension import Extensions, extended
 from mqlab.runner.machine import describe_machine, package_versions
 from mqlab.runner.noise import MAX_TAKEN_SHARE, machine_state
-from mqlab.runner.rounds import Budget, Rounds, RunSeries
+from mqlab.runner.rounds import Budget, Rounds, RunSeries, SeriesKey
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, resolve_files
@@ -33,8 +34,8 @@ from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
 
 # After an incomplete run, an agent that does not answer within this time is replaced.
 _ALIVE_SECONDS = 10.0
-# How often a disturbed run is repeated; and all such repeats as a share of the runs, so that a machine that is never
-# quiet does not double the time.
+# How often a disturbed run is repeated: not at once, since what disturbs it mostly goes on for a while. And all repeats
+# as a share of the runs, so that a machine that is never quiet does not double the time.
 _MOST_REPEATS = 2
 _REPEATED_SHARE = 1 / 3
 
@@ -105,6 +106,7 @@ class Conductor:
         self._warmup = Warmup(self._data)
         self._capabilities = Capabilities(plan.systems, plan.points)
         self._runs = self._completed = self._repeats = 0
+        self._run_started = 0.0
         # The least number of runs that each system still has to do; and all expected runs, done or not.
         self._remaining = {
             system.label: sum(point.repeat.least for point in self._capabilities.points_of(system))
@@ -117,7 +119,10 @@ class Conductor:
         seconds = sum(estimate(self._capabilities.points_of(system)).least_seconds for system in plan.systems)
         # The rates that the producers of a system reached in a closed loop, by workload.
         self._peaks: dict[tuple[str, str], float] = {}
-        self._extensions = Extensions(seconds, unsteady=plan.watch_noise)
+        # Half of a budget is for more than the least number of runs.
+        self._extensions = Extensions(
+            max(seconds, plan.budget.seconds / 2 if plan.budget else 0.0), unsteady=plan.watch_noise
+        )
         self._meta: JsonObject = {}
 
     async def conduct(self) -> None:
@@ -186,62 +191,84 @@ class Conductor:
         ]
         all_series = [series for group in groups for series in group]
         self._rounds = Rounds(all_series, self._plan.budget, self._started)
-        for group in groups:
-            await self._interleave(group, None)
-        for target, chosen in self._rounds.looks():
-            keys = {series.key for series in chosen if self._plays(series)}
-            self._expected += sum(target - series.played for series in chosen if series.key in keys)
+        least: dict[SeriesKey, int | None] = {series.key: None for series in all_series}
+        while any(self._is_due(series, least) for series in all_series):
             for group in groups:
-                await self._interleave([series for series in group if series.key in keys], target)
+                await self._interleave(group, least, repeats=0)
+        for targets in self._rounds.looks():
+            await self._play_targets(groups, targets)
 
-    async def _interleave(self, group: Sequence[RunSeries], target: int | None) -> None:
-        """Play rounds up to `target` runs (None: the least number); every second in reverse order: A B B A."""
-        clients = (series for series in group if series.point.topology == "client" and self._plays(series))
-        await self._systems.start_ahead(self._configure(series.system, series.point) for series in clients)
-        while True:
-            due = [series for series in group if self._is_due(series, target)]
-            if not due:
+    async def _play_targets(self, groups: Sequence[Sequence[RunSeries]], targets: Mapping[SeriesKey, int]) -> None:
+        """Play the chosen series, until it is time for another look; the group that was chosen first comes first."""
+        order = {key: place for place, key in enumerate(targets)}
+        chosen = [[series for series in group if series.key in targets and self._plays(series)] for group in groups]
+        for group in sorted(filter(None, chosen), key=lambda group: min(order[series.key] for series in group)):
+            self._expected += sum(targets[series.key] - series.played for series in group)
+            await self._interleave(group, targets, _MOST_REPEATS)
+            self._expected -= sum(targets[series.key] - series.played for series in group)
+            if self._rounds.is_look_due:
                 return
+
+    async def _interleave(
+        self, group: Sequence[RunSeries], targets: Mapping[SeriesKey, int | None], repeats: int
+    ) -> None:
+        """Play rounds up to the target of each series (None: the least number); every second in reverse: A B B A.
+
+        A disturbed run is repeated after its round, as the same repetition, so that runs that are compared stay pairs.
+        A series with more than `repeats` of them has to wait until the other groups were played.
+        """
+        due = [series for series in group if self._is_due(series, targets)]
+        clients = (series for series in due if series.point.topology == "client")
+        await self._systems.start_ahead(self._configure(series.system, series.point) for series in clients)
+        disturbed: Counter[SeriesKey] = Counter()
+        while due:
             repetition = min(series.played for series in due) + 1
             if self._plan.restart and repetition > 1:
                 await self._systems.stop_all()
             for series in due if repetition % 2 else reversed(due):
-                if self._is_due(series, target) and series.played < repetition:
+                if self._is_due(series, targets) and series.played < repetition:
                     await self._play_series(series)
+                    disturbed[series.key] += series.played < repetition
+            due = [series for series in due if self._is_due(series, targets) and disturbed[series.key] <= repeats]
 
-    def _is_due(self, series: RunSeries, target: int | None) -> bool:
+    def _is_due(self, series: RunSeries, targets: Mapping[SeriesKey, int | None]) -> bool:
         """Not if its system was excluded meanwhile."""
-        return self._plays(series) and self._rounds.goes_on(series, target)
+        return self._plays(series) and self._rounds.goes_on(series, targets[series.key])
 
     async def _play_series(self, series: RunSeries) -> None:
-        series.played += 1
-        outcome = await self._run(series.point, series.system, series.played)
+        """Play the next repetition. It is not over if it was disturbed and may be repeated; the record stays."""
+        repetition = series.played + 1
+        self._capabilities.record_run(series.system, series.point)
+        self._remaining[series.system.label] -= not series.repeats and repetition <= series.point.repeat.least
+        outcome = await self._play_extended(series.point, series.system, repetition)
+        series.seconds = min(series.seconds, time.monotonic() - self._run_started)
+        series.attempts += 1
+        series.unsteady += bool(outcome.unsteady) and not outcome.disturbed
+        is_repeated = bool(outcome.disturbed) and self._may_repeat(series)
+        self._repeats += is_repeated
+        series.repeats = series.repeats + 1 if is_repeated else 0
+        series.played += not is_repeated
         if outcome.status == COMPLETE:
             self._completed += 1
             self._last_rate = outcome.rate(series.point)
-            if not outcome.disturbed and not outcome.unsteady:
-                series.rates[series.played] = outcome.rates(series.point)
+            if outcome.disturbed or outcome.unsteady:
+                series.flagged = outcome.rates(series.point)
+            else:
+                series.rates[repetition] = outcome.rates(series.point)
             if series.point.loop == "closed":
                 peak = fmean(series.values or [self._last_rate]) / outcome.copies
                 self._peaks[series.system.label, series.point.workload] = peak
+
+    def _may_repeat(self, series: RunSeries) -> bool:
+        """Whether a disturbed run is repeated: as far as there is time, and not too often."""
+        is_often = series.repeats >= _MOST_REPEATS or self._repeats >= _REPEATED_SHARE * self._expected
+        return not is_often and self._rounds.seconds_left > 0
 
     def _plays(self, series: RunSeries) -> bool:
         return not self._capabilities.why_not(series.system, series.point)
 
     def _configure(self, base: System, point: Point) -> System:
         return base.for_point(point, resolve_files(self._plan.study, base, point.settings, self._folder.files))
-
-    async def _run(self, point: Point, base: System, repetition: int) -> RunOutcome:
-        """Play a run; repeat it at once if other work on the machine disturbed it. The disturbed one stays recorded."""
-        self._capabilities.record_run(base, point)
-        self._remaining[base.label] -= repetition <= point.repeat.least
-        outcome = await self._play_extended(point, base, repetition)
-        for _ in range(_MOST_REPEATS):
-            if not outcome.disturbed or self._repeats >= _REPEATED_SHARE * self._expected:
-                break
-            self._repeats += 1
-            outcome = await self._play_extended(point, base, repetition)
-        return outcome
 
     async def _play_extended(self, point: Point, base: System, repetition: int) -> RunOutcome:
         """Play a run; play it again with longer phases while it shows no rate, and once if it was not steady."""
@@ -280,6 +307,7 @@ class Conductor:
         self._capabilities.record_start(base)
         if running is not None:
             await self._prepare_system(point, system, running)
+        self._run_started = time.monotonic()
         outcome = await run.play(running)
         if outcome.status != COMPLETE:
             # The next run starts the system anew.

@@ -1,25 +1,29 @@
 """Rounds: which points get another run, after each look at the runs that there are.
 
-Every point gets its least number of runs. Then, at each look (3, 6, 12 ... runs), those go on that need more: with a
-budget of time, those that can still change a verdict; without one, those whose repetition rule is not met.
+Every point gets its least number of runs. Then, at each look, those go on that need more, each up to its own next look
+(3, 6, 12 ... runs): with a budget of time, those that can still change a verdict, first those that do so soonest;
+without one, those whose repetition rule is not met.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from mqlab.study import Point
 from mqlab.study.repetition import INTERVAL
+from mqlab.study.rounds.played import PlayedRuns
 from mqlab.study.shared_noise import RunNoise, moderated
-from mqlab.study.statistics import LOOKS
+from mqlab.study.statistics import next_look
 from mqlab.systems import System
 
 SeriesKey = tuple[str, str, str]  # a system, a scenario and the name of a point
-# The rates by metric of each repetition that is complete, undisturbed and steady, as the agents counted them.
-CountedRates = Mapping[SeriesKey, Mapping[int, Mapping[str, float]]]
-# From the rates so far and the seconds that are left: the points whose further runs can still change a verdict.
-FindOpen = Callable[[CountedRates, float], Collection[SeriesKey]]
+# A look takes time in which nothing is run: the next one is due after so many times its length.
+_BETWEEN_LOOKS: Final = 10
+# From the runs so far and the seconds that are left: the points whose further runs can still change a verdict, first
+# those that can do so soonest.
+FindOpen = Callable[[Mapping[SeriesKey, PlayedRuns], float], Sequence[SeriesKey]]
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ class Budget:
     find_open: FindOpen | None = None  # None: the points whose repetition rule is not met
 
 
-@dataclass
-class RunSeries:
+@dataclass(eq=False)
+class RunSeries(PlayedRuns):
     """The repetitions of one point on one system."""
 
     point: Point
     system: System
-    played: int = 0
-    rates: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    # How often the next repetition was disturbed.
+    repeats: int = 0
 
     @property
     def key(self) -> SeriesKey:
@@ -48,19 +52,29 @@ class RunSeries:
         """The rates that the repetition rule looks at."""
         return [rates["rate.work"] for rates in self.rates.values()]
 
+    @property
+    def next_look(self) -> int:
+        return next_look(self.played, self.point.repeat.most)
+
     def is_enough(self, noise: RunNoise | None) -> bool:
         rule = self.point.repeat.until
         return rule is not None and rule.is_met(self.values, noise)
 
 
 class Rounds:
-    """Yields, look by look, the number of runs to come to and the series that go on to it."""
+    """Yields, look by look, the series that go on and the number of runs that each comes to."""
 
     def __init__(self, series: Sequence[RunSeries], budget: Budget | None, started: float) -> None:
         """`started`: on the monotonic clock."""
         self._series = series
         self._budget = budget
         self._end = started + budget.seconds if budget else inf
+        self._next_look = inf
+
+    @property
+    def is_look_due(self) -> bool:
+        """Whether the verdicts may have changed by now: what was chosen at the last look is chosen anew."""
+        return time.monotonic() >= self._next_look
 
     @property
     def seconds_left(self) -> float:
@@ -80,28 +94,31 @@ class Rounds:
         repeat = series.point.repeat
         if target is None:
             return series.played < repeat.least
-        if series.played >= min(target, repeat.most) or self.seconds_left <= 0:
+        if series.played >= target or self.seconds_left <= 0:
             return False
         own_rule = self._by_rule and repeat.until is not None and repeat.until.kind != INTERVAL
         return not (own_rule and series.is_enough(None))
 
-    def looks(self) -> Iterator[tuple[int, list[RunSeries]]]:
-        most = max((series.point.repeat.most for series in self._series), default=0)
-        targets = [*(runs for runs in LOOKS if runs < most), most]
-        for target in targets:
-            unfinished = [series for series in self._series if series.played < min(target, series.point.repeat.most)]
-            if self.seconds_left <= 0:
-                return
+    def looks(self) -> Iterator[dict[SeriesKey, int]]:
+        """The targets of the chosen series, in the order in which they are played. It ends if none of them was."""
+        before = -1
+        while self.seconds_left > 0 and (now := sum(series.attempts for series in self._series)) > before:
+            before = now
+            unfinished = {series.key: series for series in self._series if series.played < series.point.repeat.most}
+            started = time.monotonic()
             chosen = self._choose(unfinished)
-            if chosen:
-                yield target, chosen
+            if not chosen:
+                return
+            ended = time.monotonic()
+            self._next_look = inf if self._by_rule else ended + _BETWEEN_LOOKS * (ended - started)
+            yield {key: unfinished[key].next_look for key in chosen}
 
-    def _choose(self, unfinished: Sequence[RunSeries]) -> list[RunSeries]:
+    def _choose(self, unfinished: Mapping[SeriesKey, RunSeries]) -> list[SeriesKey]:
         if self._budget is not None and self._budget.find_open is not None:
-            found = self._budget.find_open({series.key: series.rates for series in self._series}, self.seconds_left)
-            return [series for series in unfinished if series.key in found]
+            found = self._budget.find_open({series.key: series for series in self._series}, self.seconds_left)
+            return [key for key in found if key in unfinished]
         noise = self._noise()
-        return [series for series in unfinished if not series.is_enough(noise.get(series.key))]
+        return [key for key, series in unfinished.items() if not series.is_enough(noise.get(key))]
 
     def _noise(self) -> dict[SeriesKey, RunNoise | None]:
         """The noise of a run of each point, by the runs of all points on its system."""

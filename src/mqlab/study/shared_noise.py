@@ -30,7 +30,11 @@ class RunNoise(NamedTuple):
     def of(cls, values: Sequence[float]) -> "RunNoise | None":
         """None with fewer than two runs, or a mean of zero."""
         mean = fmean(values) if len(values) > 1 else 0.0
-        return cls(variance(values) / mean**2, len(values) - 1) if 0 < mean < inf else None
+        if not 0 < mean < inf:
+            return None
+        # Their mean may differ from equal values by its rounding.
+        squares = sum((value / mean - 1) ** 2 for value in values) if min(values) < max(values) else 0.0
+        return cls(squares / (len(values) - 1), len(values) - 1)
 
     def half_width(self, runs: int, looks: int) -> float:
         """Half the width of the 95 % interval of the mean of so many runs, at each of so many looks."""

@@ -19,6 +19,11 @@ def look_count(most: int) -> int:
     return 1 + sum(runs < most for runs in LOOKS)
 
 
+def next_look(runs: int, most: int) -> int:
+    """Return the number of runs at the next look at a point that has so many, and at most `most`."""
+    return next((look for look in LOOKS if runs < look < most), most)
+
+
 def look_quantile(df: int, looks: int) -> float:
     """Return the quantile for the interval of each of so many looks."""
     return t_quantile(df, 1 - _TAILS[looks - 1])

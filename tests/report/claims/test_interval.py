@@ -196,3 +196,50 @@ def test_measures_are_compared_by_their_ratio(values: tuple[float, float], expec
     left, right = (measured(rng, value, 0.05, 3) for value in values)
     assert less(left, right) is expected
     assert less(-right, -left) is expected
+
+
+def estimate(value: float, source: str = "") -> Interval:
+    """With an error of a tenth, from many runs."""
+    half = t975(1000) * value / 10
+    return Interval(value, value - half, value + half, {source or object(): Uncertainty(value / 10, 1000, value)})
+
+
+def test_a_value_over_the_greatest_of_several_is_the_least_of_its_ratios() -> None:
+    """Their random errors add up as squares, and that of the value itself cancels."""
+    one, others = estimate(100.0, "one"), [estimate(300.0), estimate(150.0)]
+    ratio = one / greatest([one, *others])
+    assert ratio.value == pytest.approx(1 / 3)
+    assert (ratio.low, ratio.high) == ((one / others[0]).low, (one / others[0]).at(0.025 / 3).high)
+    assert ratio.high < one.high / greatest([one, *others]).low
+    assert (one / greatest([one])).low == 1
+    inverse = one / least([one, *others])
+    assert (inverse.value, inverse.low) == (1, 1)
+    # One of them was run once, and may be anything.
+    open_ratio = one / greatest([others[0], Interval(10.0, 0.0, math.inf)])
+    assert (open_ratio.low, open_ratio.high) == (0.0, (one / others[0]).at(0.025 / 2).high)
+
+
+@pytest.mark.parametrize("several", [greatest, least])
+def test_a_ratio_to_the_greatest_or_the_least_contains_the_truth(several: Callable[[list[Interval]], Interval]) -> None:
+    """Of six equal values, any may seem to be the greatest; the ratio of another one to it is 1."""
+
+    def is_inside(rng: random.Random) -> bool:
+        values = [measured(rng, 100.0, 0.1, 6) for _ in range(7)]
+        return contains(values[0] / several(values[1:]), 1.0)
+
+    assert share(400, is_inside) > 0.93
+
+
+def test_a_slack_moves_one_end_of_a_ratio() -> None:
+    one, other = estimate(100.0), estimate(300.0)
+    bounded = Interval(one.value, one.low, 2 * one.high, one.errors, slack=(1.0, 2.0))
+    plain = one / other
+    assert ((bounded / other).low, (bounded / other).high) == (plain.low, 2 * plain.high)
+    assert ((other / bounded).low, (other / bounded).high) == ((other / one).low / 2, (other / one).high)
+    assert (bounded * other).high == 2 * (one * other).high
+    assert (bounded / other).at(0.001).high == 2 * plain.at(0.001).high
+    assert (bounded + other).high == bounded.high + other.high, "a sum adds the ends"
+    assert (bounded - other).low == bounded.low - other.high
+    unknown = Interval(one.value, one.low, math.inf, one.errors, slack=(1.0, math.inf))
+    assert ((unknown / other).low, (unknown / other).high) == (plain.low, math.inf)
+    assert (other / unknown).low == 0

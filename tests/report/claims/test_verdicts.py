@@ -176,6 +176,26 @@ def test_a_figure_that_the_lab_bounds_is_a_lower_bound(
         assert verdict.reason == "A was bound by the lab and is a lower bound"
 
 
+@pytest.mark.parametrize(
+    ("cpu_lab", "check", "expected"),
+    [
+        # 35 % of a core were the lab's, at least 50 % the system's: it could do 200 at most, in a core of its own.
+        (35.0, "rate.received[A] / rate.received[B] < 0.45", HOLDS),
+        (35.0, "rate.received[A] / rate.received[B] < 0.35", INCONCLUSIVE),
+        # An interval of the lab's work counts by its upper end: 35 +- 25 %.
+        (60.0, "rate.received[A] / rate.received[B] < 0.85", HOLDS),
+        (60.0, "rate.received[A] / rate.received[B] < 0.75", INCONCLUSIVE),
+        (85.0, "rate.received[A] / rate.received[B] < 1000", INCONCLUSIVE),
+    ],
+)
+def test_without_the_lab_a_figure_is_at_most_what_a_whole_core_can_do(
+    made: SyntheticRuns, write: Write, cpu_lab: float, check: str, expected: str
+) -> None:
+    only(made, A=(100.0, 0.1, "lab"), B=(500.0, 1.0, "broker"))
+    made.measure("A", "cpu.lab", 35.0, cpu_lab - 35.0, bound_by="lab")
+    assert on_ours(made, write, check).verdict == expected
+
+
 def test_within_one_point_a_figure_is_what_happened(made: SyntheticRuns, write: Write) -> None:
     """Copies a message got are counted in the same runs: who was the bottleneck does not matter."""
     only(made, B=(1500.0, 1.0, "lab"))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 # The ratio of two neighbouring bucket edges: the error of a reported percentile is below 0.2 %.
@@ -39,20 +39,21 @@ def percentiles(histogram: DataFrame, per_mille: dict[str, int], keys: Sequence[
 
     A percentile is the upper edge of the first bucket that reaches the share; never above the longest duration.
     """
-    ascending = Window.partitionBy(*keys).orderBy("bucket")
-    whole = Window.partitionBy(*keys)
-    ranks = {
-        name: fn.min(fn.when(fn.col("cumulated") * 1000 >= fn.col("total") * share, fn.col("bucket"))).alias(name)
+    of_keys = f"PARTITION BY {', '.join(keys)}"
+    ranks = (
+        f"min(CASE WHEN cumulated * 1000 >= total * {share} THEN bucket END) AS {name}"
         for name, share in per_mille.items()
-    }
-    values = {name: fn.least(upper_edge(fn.col(name)), fn.col("longest").cast("double")) for name in per_mille}
+    )
+    values = (f"least(pow({GROWTH!r}D, {name}), CAST(longest AS DOUBLE)) AS {name}" for name in per_mille)
     return (
         histogram.groupBy(*keys, "bucket")
         .agg(fn.sum("messages").alias("messages"), fn.max("longest").alias("longest"))
-        .withColumn("cumulated", fn.sum("messages").over(ascending))
-        .withColumn("total", fn.sum("messages").over(whole))
+        .selectExpr(
+            "*",
+            f"sum(messages) OVER ({of_keys} ORDER BY bucket) AS cumulated",
+            f"sum(messages) OVER ({of_keys}) AS total",
+        )
         .groupBy(*keys)
-        .agg(fn.max("longest").alias("longest"), *ranks.values())
-        .withColumns(values)
-        .select(*keys, *per_mille)
+        .agg(fn.max("longest").alias("longest"), *map(fn.expr, ranks))
+        .selectExpr(*keys, *values)
     )

@@ -7,47 +7,33 @@ what begins at its edge or before, less what ended.
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqlab.events.schema import CONFIRMED, UNKNOWN
 from mqlab.pipeline.kernels.deliveries import NO_SUBSCRIPTION
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
+from mqlab.pipeline.kernels.run_events import NEVER, Array, Columns, RunWindow, array, highest_before, keys, paired
 from mqlab.pipeline.schema import DELIVERY_CLASSES
 
-# Any: integers and flags; numpy's own types of their arithmetic say no more.
-Array: TypeAlias = npt.NDArray[Any]
-Columns: TypeAlias = Mapping[str, Array]
-
-# The columns of events that are needed.
-NEEDED: Final[dict[str, tuple[str, ...]]] = {
-    "sends": ("run", "agent", "destination", "producer", "first_seq", "count", "outcome", "t_planned", "t_sent"),
+_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+    "sends": ("run", "destination", "producer", "first_seq", "count", "outcome", "t_planned", "t_sent"),
     "receipts": (
-        "run", "agent", "consumer", "destination", "producer", "first_seq", "count", "ordinal", "redelivered",
-        "t_received",
+        "run", "consumer", "destination", "producer", "first_seq", "count", "ordinal", "redelivered", "t_received",
     ),
     "roles": ("run", "role", "number", "destination", "subscription"),
-    "clocks": ("run", "agent", "offset", "error"),
+    "clocks": ("run", "error"),
 }  # fmt: skip
 SCHEMA: Final = pa.schema([
     ("run", pa.int32()), ("bucket", pa.int32()),
     *((name, pa.int64()) for name in ("messages", *DELIVERY_CLASSES, "early")),
     ("nanoseconds", pa.decimal128(38, 0)), ("longest", pa.int64()),
 ])  # fmt: skip
-_NEVER: Final = np.iinfo(np.int64).max
 # The bucket of messages without a latency.
 _NO_BUCKET: Final = -1
-
-
-class MeasureWindow(NamedTuple):
-    """The measure phase of a run [start, end), in ns."""
-
-    start: int
-    end: int
 
 
 class _Ranges(NamedTuple):
@@ -59,7 +45,7 @@ class _Ranges(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """How often each piece was sent and received, and the first time of each; `_NEVER` if it was not."""
+    """How often each piece was sent and received, and the first time of each; `NEVER` if it was not."""
 
     messages: Array
     confirmed: Array
@@ -72,12 +58,16 @@ class _Pieces(NamedTuple):
     received: Array
 
 
-def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, MeasureWindow]) -> Iterator[pa.RecordBatch]:
-    """Yield the classes of each run by latency bucket, as `delivery_classes` does."""
-    by_run = {name: dict(_by_run(_columns(table.select(NEEDED[name])))) for name, table in events.items()}
-    none = {name: _columns(table.select(NEEDED[name]).slice(0, 0)) for name, table in events.items()}
+def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, RunWindow]) -> Iterator[pa.RecordBatch]:
+    """Yield the classes of each run by latency bucket, as `delivery_classes` does.
+
+    `events` are on the clock of the controller.
+    """
+    tables = {name: events[name].select(columns) for name, columns in _COLUMNS.items()}
+    by_run = {name: dict(_by_run(_columns(table))) for name, table in tables.items()}
+    none = {name: _columns(table.slice(0, 0)) for name, table in tables.items()}
     for run in sorted({*by_run["sends"], *by_run["receipts"]}):
-        of_run = {name: by_run[name].get(run, none[name]) for name in NEEDED}
+        of_run = {name: by_run[name].get(run, none[name]) for name in tables}
         yield _classes(run, _pieces(of_run), _tolerance(of_run["clocks"]), windows.get(run))
 
 
@@ -87,16 +77,12 @@ def _columns(table: pa.Table) -> dict[str, Array]:
     for name in table.column_names:
         if name == "outcome":
             texts = table[name].cast(pa.string())
-            columns |= {text: _array(pc.equal(texts, text)) for text in (CONFIRMED, UNKNOWN)}
+            columns |= {text: array(pc.equal(texts, text)) for text in (CONFIRMED, UNKNOWN)}
         elif name == "role":
-            columns["is_consumer"] = _array(pc.equal(table[name], "consumer"))
+            columns["is_consumer"] = array(pc.equal(table[name], "consumer"))
         else:
-            columns[name] = _array(table[name])
+            columns[name] = array(table[name])
     return columns
-
-
-def _array(column: pa.ChunkedArray) -> Array:
-    return np.asarray(column.to_numpy())
 
 
 def _by_run(columns: Columns) -> Iterator[tuple[int, Columns]]:
@@ -111,19 +97,11 @@ def _tolerance(clocks: Columns) -> int:
     return 2 * int(clocks["error"].max(initial=0))
 
 
-def _aligned(rows: Columns, time: str, clocks: Columns) -> Array:
-    """The times, on the controller's clock. An agent without an offset has none."""
-    times = rows[time].copy()
-    for agent, offset in zip(clocks["agent"], clocks["offset"], strict=True):
-        times[rows["agent"] == agent] += offset
-    return times
-
-
 def _pieces(events: Mapping[str, Columns]) -> _Pieces:
-    clocks, consumers = events["clocks"], _rows(events["roles"], events["roles"]["is_consumer"])
+    consumers = _rows(events["roles"], events["roles"]["is_consumer"])
     sends = _rows(events["sends"], events["sends"][CONFIRMED] | events["sends"][UNKNOWN])
     # Each send once for every subscription of its destination, even if the subscription received no message.
-    subscribed = np.unique(_paired(consumers["destination"], consumers["subscription"]))
+    subscribed = np.unique(paired(consumers["destination"], consumers["subscription"]))
     destinations, subscriptions = subscribed >> 32, (subscribed & (2**32 - 1)) + NO_SUBSCRIPTION
     begin = np.searchsorted(destinations, sends["destination"])
     row, place = _spread(begin, np.searchsorted(destinations, sends["destination"], side="right"))
@@ -133,7 +111,7 @@ def _pieces(events: Mapping[str, Columns]) -> _Pieces:
         (sends["destination"], sends["producer"], subscriptions[place]),
         (receipts["destination"], receipts["producer"], _subscriptions(receipts, consumers)),
     )
-    key = _keys([np.concatenate(columns) for columns in zip(*tables, strict=True)])
+    key = keys([np.concatenate(columns) for columns in zip(*tables, strict=True)])
     first, end = (
         np.concatenate([sends["first_seq"], receipts["first"]]),
         np.concatenate([sends["first_seq"] + sends["count"], receipts["end"]]),
@@ -147,9 +125,9 @@ def _pieces(events: Mapping[str, Columns]) -> _Pieces:
         fresh=places.coverage(received, ~receipts["redelivered"]),
         marked=places.coverage(received, receipts["redelivered"]),
         late=places.coverage(received, receipts["late"]),
-        planned=places.earliest(sent, _aligned(sends, "t_planned", clocks)),
-        sent=places.earliest(sent, _aligned(sends, "t_sent", clocks)),
-        received=places.earliest(received, _aligned(receipts, "t_received", clocks)),
+        planned=places.earliest(sent, sends["t_planned"]),
+        sent=places.earliest(sent, sends["t_sent"]),
+        received=places.earliest(received, receipts["t_received"]),
     )
     covered = pieces.confirmed + pieces.unknown + pieces.fresh + pieces.marked > 0
     return _Pieces(*(column[covered] for column in pieces))
@@ -157,11 +135,6 @@ def _pieces(events: Mapping[str, Columns]) -> _Pieces:
 
 def _rows(columns: Columns, chosen: Array) -> dict[str, Array]:
     return {name: column[chosen] for name, column in columns.items()}
-
-
-def _paired(high: Array, low: Array) -> Array:
-    """Both numbers of 32 bits in one; `low` may be NO_SUBSCRIPTION."""
-    return (high.astype(np.int64) << 32) + (low.astype(np.int64) - NO_SUBSCRIPTION)
 
 
 def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
@@ -173,9 +146,9 @@ def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
 
 def _subscriptions(receipts: Columns, consumers: Columns) -> Array:
     """The subscription of each receipt, by its consumer and destination."""
-    known = _paired(consumers["number"], consumers["destination"])
+    known = paired(consumers["number"], consumers["destination"])
     order = np.argsort(known)
-    asked = _paired(receipts["consumer"], receipts["destination"])
+    asked = paired(receipts["consumer"], receipts["destination"])
     found = np.searchsorted(known, asked, sorter=order)
     subscriptions = np.append(consumers["subscription"][order], NO_SUBSCRIPTION)
     is_known = np.append(known[order], -1)[found] == asked
@@ -187,15 +160,11 @@ def _late_parts(receipts: Columns) -> dict[str, Array]:
 
     A message below the highest one received before is late, unless it is marked as redelivered.
     """
-    group = _keys([receipts[name] for name in ("consumer", "destination", "producer")])
+    group = keys([receipts[name] for name in ("consumer", "destination", "producer")])
     order = np.lexsort((receipts["first_seq"], receipts["ordinal"], group))
     rows, group = _rows(receipts, order), group[order]
     first, end = rows["first_seq"], rows["first_seq"] + rows["count"]
-    # The highest end so far in each group. Places among all ends, instead of the ends, leave room for the group.
-    ends, place = np.unique(end, return_inverse=True)
-    highest = np.maximum.accumulate(group * len(ends) + place) - group * len(ends)
-    has_earlier = np.append(False, group[1:] == group[:-1])[: len(group)]
-    latest_before = np.where(has_earlier, ends[np.roll(highest, 1)] - 1, first) if len(ends) else first
+    latest_before = highest_before(group, end, first + 1) - 1
     in_order_from = np.maximum(first, np.minimum(end, latest_before))
     order_start = np.where(rows["redelivered"], first, in_order_from)
     parts = {name: np.concatenate([column, column]) for name, column in rows.items()}
@@ -204,15 +173,6 @@ def _late_parts(receipts: Columns) -> dict[str, Array]:
         "late": np.repeat([True, False], len(first)),
     }  # fmt: skip
     return _rows(parts, parts["first"] < parts["end"])
-
-
-def _keys(columns: list[Array]) -> Array:
-    """A number from 0 for each row: equal for equal rows, and ordered as they are."""
-    key = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        values, place = np.unique(column, return_inverse=True)
-        key = np.unique(key * max(1, len(values)) + place, return_inverse=True)[1]
-    return key
 
 
 class _Places(NamedTuple):
@@ -244,19 +204,19 @@ class _Places(NamedTuple):
     def earliest(self, part: slice, times: Array) -> Array:
         """The earliest time of the ranges of the part that cover each piece."""
         row, place = _spread(self.start[part], self.stop[part])
-        found = np.full(len(self.messages), _NEVER)
+        found = np.full(len(self.messages), NEVER)
         np.minimum.at(found, place, times[row])
         return found
 
 
-def _classes(run: int, pieces: _Pieces, tolerance: int, window: MeasureWindow | None) -> pa.RecordBatch:
+def _classes(run: int, pieces: _Pieces, tolerance: int, window: RunWindow | None) -> pa.RecordBatch:
     copies = pieces.fresh + pieces.marked
     was_confirmed, was_sent, was_received = pieces.confirmed > 0, pieces.confirmed + pieces.unknown > 0, copies > 0
     several, unmarked_extra = was_sent & (copies > 1), pieces.fresh > 1
     is_timed = was_sent & was_received
     is_early = np.zeros(len(copies), np.bool_)
     is_early[is_timed] = pieces.received[is_timed] + tolerance < pieces.sent[is_timed]
-    start, end = window or (_NEVER, _NEVER)
+    _, start, end = window or RunWindow(NEVER)
     is_measured = is_timed & (pieces.planned >= start) & (pieces.planned < end)
     latency = np.where(is_measured, np.maximum(pieces.received - pieces.planned, 0), 0)
     counted = {

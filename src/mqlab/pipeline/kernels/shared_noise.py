@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from mqlab.study.shared_noise import BIAS, FEWEST_POINTS, MOST_SHARED, SPREAD
 
@@ -13,39 +12,45 @@ def moderate(table: DataFrame, over: Sequence[str], order: Sequence[str]) -> Dat
 
     `order`: columns that no two of those rows have in common. The last digit of a sum depends on the order.
     """
-    group = Window.partitionBy(*over).orderBy(*order).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    own, degrees = fn.col("variance"), fn.col("degrees_of_freedom")
-    is_used = own > 0
+    group = (
+        f"OVER (PARTITION BY {', '.join(over)} ORDER BY {', '.join(order)} "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
+    )
 
-    def used(column: Column) -> Column:
-        return fn.when(is_used, column)
+    def used(value: str) -> str:
+        return f"CASE WHEN variance > 0 THEN {value} END"
 
-    logs = fn.log("variance") - _element(BIAS, degrees)
-    excess = fn.var_samp(used(logs)).over(group) - fn.avg(used(_element(SPREAD, degrees))).over(group)
-    shared = fn.size(fn.filter(double_array(SPREAD), lambda spread: spread > fn.col("excess")))
-    pooled = fn.exp(fn.col("log_mean") + _element(BIAS, fn.col("shared")))
-    both = (fn.col("shared") * pooled + degrees * own) / (fn.col("shared") + degrees)
-    is_shared = own.isNotNull() & (fn.col("points") >= FEWEST_POINTS) & (fn.col("shared") > 0)
-    most = fn.greatest(degrees, fn.col("total"))
+    logs = used(f"ln(variance) - {_element(BIAS, 'degrees_of_freedom')}")
+    spreads = used(_element(SPREAD, "degrees_of_freedom"))
+    pooled = f"exp(log_mean + {_element(BIAS, 'shared')})"
+    both = f"(shared * {pooled} + degrees_of_freedom * variance) / (shared + degrees_of_freedom)"
+    is_shared = f"variance IS NOT NULL AND points >= {FEWEST_POINTS} AND shared > 0"
+    most = "greatest(degrees_of_freedom, total)"
+    moderated = {
+        "variance": f"CASE WHEN {is_shared} THEN greatest(variance, {both}) ELSE variance END",
+        "degrees_of_freedom": (
+            f"CASE WHEN {is_shared} THEN least(shared + degrees_of_freedom, {most}) ELSE degrees_of_freedom END"
+        ),
+    }
     return (
-        table.withColumn("points", fn.count(used(own)).over(group))
-        .withColumn("log_mean", fn.avg(used(logs)).over(group))
-        .withColumn("total", fn.sum(used(degrees)).over(group))
-        .withColumn("excess", excess)
-        .withColumn("shared", shared)
-        .withColumns({
-            "variance": fn.when(is_shared, fn.greatest(own, both)).otherwise(own),
-            "degrees_of_freedom": fn.when(is_shared, fn.least(fn.col("shared") + degrees, most)).otherwise(degrees),
-        })
-        .select(*table.columns)
-    )  # fmt: skip
+        table.selectExpr(
+            "*",
+            f"count({used('variance')}) {group} AS points",
+            f"avg({logs}) {group} AS log_mean",
+            f"sum({used('degrees_of_freedom')}) {group} AS total",
+            f"var_samp({logs}) {group} - avg({spreads}) {group} AS excess",
+        )
+        .selectExpr("*", f"size(filter({double_array(SPREAD)}, spread -> spread > excess)) AS shared")
+        .selectExpr(*(f"{moderated[name]} AS {name}" if name in moderated else name for name in table.columns))
+    )
 
 
-def double_array(values: Iterable[float]) -> Column:
-    """As one text, which Spark parses faster than it takes a literal for each value."""
-    return fn.expr(f"array({', '.join(f'{value!r}D' for value in values)})")
+def double_array(values: Iterable[float]) -> str:
+    """As one literal, which Spark reads once: every rule of its planner would visit one for each value."""
+    return f"CAST(split('{','.join(map(repr, values))}', ',') AS ARRAY<DOUBLE>)"
 
 
-def _element(values: Sequence[float], degrees: Column) -> Column:
+def _element(values: Sequence[float], degrees: str) -> str:
     """The value for these degrees of freedom, 1 or more."""
-    return fn.when(degrees > 0, fn.element_at(double_array(values), fn.least(degrees, fn.lit(MOST_SHARED)).cast("int")))
+    index = f"CAST(least({degrees}, {MOST_SHARED}) AS INT)"
+    return f"CASE WHEN {degrees} > 0 THEN element_at({double_array(values)}, {index}) END"

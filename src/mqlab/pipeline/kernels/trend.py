@@ -23,18 +23,15 @@ def trends(values: DataFrame, *series: str) -> DataFrame:
     The score is the number of standard deviations by which rising pairs and falling pairs differ. The change is the
     slope times the number of values.
     """
-    later = values.select(
-        "run", fn.col("place").alias("later"), *(fn.col(name).alias(f"{name}_later") for name in series)
-    )
-    count = fn.max("later") + 1
-    deviation = fn.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    later = values.selectExpr("run", "place AS later", *(f"{name} AS {name}_later" for name in series))
+    count = "(max(later) + 1)"
+    deviation = f"sqrt({count} * ({count} - 1) * (2 * {count} + 5) / 18)"
     aggregates = []
     for name in series:
-        difference = fn.col(f"{name}_later") - fn.col(name)
-        rising = fn.sum(fn.signum(difference))
+        difference = f"({name}_later - {name})"
         # One less: the continuity correction, since the sum is a whole number.
-        aggregates.append((fn.greatest(fn.abs(rising) - 1, fn.lit(0)) / deviation).alias(f"{name}_score"))
-        slope = fn.median(difference / (fn.col("later") - fn.col("place")))
-        aggregates.append((slope * count).alias(f"{name}_change"))
-    pairs = values.join(fn.broadcast(later), "run").where(fn.col("place") < fn.col("later"))
-    return pairs.groupBy("run").agg(*aggregates)
+        rising = f"greatest(abs(sum(signum({difference}))) - 1, 0)"
+        aggregates.append(f"{rising} / {deviation} AS {name}_score")
+        aggregates.append(f"median({difference} / (later - place)) * {count} AS {name}_change")
+    pairs = values.join(fn.broadcast(later), "run").where("place < later")
+    return pairs.groupBy("run").agg(*map(fn.expr, aggregates))

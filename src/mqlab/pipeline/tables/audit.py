@@ -67,18 +67,26 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCo
         .join(fn.broadcast(tables.points.select("run", "load")), "run", "left")
         .fillna(0, ["sent", *counts, *schema.DELIVERY_CLASSES])
     )
-    first_reason = fn.coalesce(_why_damaged(), _why_incomplete(), _why_void(), _why_failed(), fn.lit(""))
-    return (
-        facts.withColumn("expected", fn.col("delivered") + fn.col("lost"))
-        .withColumns({"status": _status(), "reason": first_reason})  # one step: both read the old columns
-        .select(*schema.columns(schema.AuditRow))
+    status = (
+        f"CASE WHEN {_why_damaged()} IS NOT NULL THEN '{schema.VOID}' "
+        f"WHEN {_why_incomplete()} IS NOT NULL THEN '{schema.INCOMPLETE}' "
+        f"WHEN {_why_void()} IS NOT NULL THEN '{schema.VOID}' "
+        f"WHEN {_why_failed()} IS NOT NULL THEN '{schema.FAILED}' ELSE '{schema.CLEAN}' END"
+    )
+    made = {
+        "expected": "delivered + lost",
+        "status": status,
+        "reason": f"coalesce({_why_damaged()}, {_why_incomplete()}, {_why_void()}, {_why_failed()}, '')",
+    }
+    return facts.selectExpr(
+        *(f"{made[name]} AS {name}" if name in made else name for name in schema.columns(schema.AuditRow))
     )
 
 
 def copies_per_message(audits: DataFrame) -> DataFrame:
     """(run, metric, value): the number of deliveries of each message."""
-    sent = audits.where(fn.col("sent") > 0)
-    return to_metric_rows(sent, {"copies": fn.col("delivered") / fn.col("sent")})
+    sent = audits.where("sent > 0")
+    return to_metric_rows(sent, {"copies": "delivered / sent"})
 
 
 def _counts(activity: DataFrame) -> DataFrame:
@@ -100,64 +108,48 @@ def _agents_without_clock(roles: DataFrame, clocks: DataFrame) -> DataFrame:
     return silent.groupBy("run").agg(fn.array_sort(fn.collect_list("agent")).alias("unclocked"))
 
 
-def _status() -> Column:
+def _why_damaged() -> str:
+    return f"CASE WHEN status = '{DAMAGED}' THEN reason END"
+
+
+def _why_incomplete() -> str:
     return (
-        fn.when(_why_damaged().isNotNull(), schema.VOID)
-        .when(_why_incomplete().isNotNull(), schema.INCOMPLETE)
-        .when(_why_void().isNotNull(), schema.VOID)
-        .when(_why_failed().isNotNull(), schema.FAILED)
-        .otherwise(schema.CLEAN)
+        f"CASE WHEN status != '{COMPLETE}' "
+        "THEN CASE WHEN reason != '' THEN reason ELSE 'the run did not come to its end' END "
+        "WHEN unclocked IS NOT NULL "
+        "THEN concat('no clock offset from agent ', array_join(CAST(unclocked AS ARRAY<STRING>), ', ')) "
+        "WHEN coalesce(measure_end <= measure_start, true) THEN 'no measure phase was recorded' END"
     )
 
 
-def _why_damaged() -> Column:
-    return fn.when(fn.col("status") == DAMAGED, fn.col("reason"))
-
-
-def _why_incomplete() -> Column:
-    recorded = fn.when(fn.col("reason") != "", fn.col("reason")).otherwise("the run did not come to its end")
-    names = fn.array_join(fn.col("unclocked").cast("array<string>"), ", ")
-    no_measure = fn.coalesce(fn.col("measure_end") <= fn.col("measure_start"), fn.lit(True))
-    return (
-        fn.when(fn.col("status") != COMPLETE, recorded)
-        .when(fn.col("unclocked").isNotNull(), fn.concat(fn.lit("no clock offset from agent "), names))
-        .when(no_measure, "no measure phase was recorded")
-    )
-
-
-def _why_void() -> Column:
+def _why_void() -> str:
     """The record contradicts itself, a message is not the one that was sent, or the measure phase has none."""
-    only_sends = fn.col("load") == "send"
-    nothing_sent = only_sends & (fn.col("measured_sent") == 0)
-    nothing_received = ~only_sends & (fn.col("measured_received") == 0)
-    return fn.coalesce(
+    reasons = [
         *(_disagreement(name) for name in _COUNT_LABELS),
         *(_if_any(count, *sentence) for count, sentence in _CONTRADICTIONS.items()),
-        fn.when(nothing_sent, "no message was sent in the measure phase"),
-        fn.when(nothing_received, "no message was received in the measure phase"),
-    )
-
-
-def _if_any(count: str, of_one: str, of_several: str) -> Column:
-    sentence = fn.when(fn.col(count) == 1, of_one).otherwise(of_several)
-    return fn.when(fn.col(count) > 0, fn.concat_ws(" ", fn.format_number(fn.col(count), 0), sentence))
-
-
-def _disagreement(name: str) -> Column:
-    counted, recorded = fn.col(f"counted_{name}"), fn.col(f"measured_{name}")
-    reason = fn.concat(
-        fn.lit("the agents counted "),
-        fn.format_number(counted, 0),
-        fn.lit(f" {_COUNT_LABELS[name]} in the measure phase, the events show "),
-        fn.format_number(recorded, 0),
-    )
-    return fn.when(counted != recorded, reason)
-
-
-def _why_failed() -> Column:
-    faults = [
-        fn.when(fn.col(name) > 0, fn.concat(fn.format_number(fn.col(name), 0), fn.lit(f" {_FAULT_LABELS[name]}")))
-        for name in schema.FAULTS
+        "CASE WHEN load = 'send' AND measured_sent = 0 THEN 'no message was sent in the measure phase' "
+        "WHEN NOT load = 'send' AND measured_received = 0 THEN 'no message was received in the measure phase' END",
     ]
-    any_fault = sum((fn.col(name) for name in schema.FAULTS), fn.lit(0)) > 0
-    return fn.when(any_fault, fn.concat_ws(", ", *faults))
+    return f"coalesce({', '.join(reasons)})"
+
+
+def _if_any(count: str, of_one: str, of_several: str) -> str:
+    sentence = f"CASE WHEN {count} = 1 THEN '{of_one}' ELSE '{of_several}' END"
+    return f"CASE WHEN {count} > 0 THEN concat_ws(' ', format_number({count}, 0), {sentence}) END"
+
+
+def _disagreement(name: str) -> str:
+    counted, recorded = f"counted_{name}", f"measured_{name}"
+    reason = (
+        f"concat('the agents counted ', format_number({counted}, 0), "
+        f"' {_COUNT_LABELS[name]} in the measure phase, the events show ', format_number({recorded}, 0))"
+    )
+    return f"CASE WHEN {counted} != {recorded} THEN {reason} END"
+
+
+def _why_failed() -> str:
+    faults = (
+        f"CASE WHEN {name} > 0 THEN concat(format_number({name}, 0), ' {_FAULT_LABELS[name]}') END"
+        for name in schema.FAULTS
+    )
+    return f"CASE WHEN {' + '.join(schema.FAULTS)} > 0 THEN concat_ws(', ', {', '.join(faults)}) END"

@@ -1,5 +1,7 @@
 """Samples of the brokers over time: their depth, and since when flow control held producers back."""
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
@@ -7,10 +9,8 @@ from mqlab.pipeline.event_tables import NANOSECONDS
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import DepthRow, columns
 
-
-def is_broker(source: Column) -> Column:
-    """Whether a source is a broker: "broker", or "broker-b", ... where a run has several."""
-    return (source == "broker") | source.startswith("broker-")
+# Whether the source of a sample is a broker: "broker", or "broker-b", ... where a run has several.
+IS_BROKER: Final = "(source = 'broker' OR startswith(source, 'broker-'))"
 
 
 def broker_samples(samples: DataFrame, windows: DataFrame) -> DataFrame:
@@ -29,7 +29,7 @@ def broker_samples(samples: DataFrame, windows: DataFrame) -> DataFrame:
         return fn.col(counter) - at_start
 
     return (
-        samples.where(is_broker(fn.col("source")))
+        samples.where(IS_BROKER)
         .join(fn.broadcast(windows), "run")
         .withColumn("holds_gained", increase("holds"))
         .withColumn("held_gained", increase("held_seconds"))
@@ -53,7 +53,7 @@ def onset(broker_samples: DataFrame) -> DataFrame:
     No row for a run in which no producer was held back. The resolution is that of the samples.
     """
     first = broker_samples.where(fn.col("holds") > 0).groupBy("run").agg(fn.min("nanoseconds").alias("nanoseconds"))
-    return to_metric_rows(first, {"onset": fn.col("nanoseconds") / NANOSECONDS})
+    return to_metric_rows(first, {"onset": f"nanoseconds / {NANOSECONDS}"})
 
 
 def depths(broker_samples: DataFrame, used: DataFrame) -> DataFrame:

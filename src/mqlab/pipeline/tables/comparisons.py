@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import add_ratio, run_values, wider_half_width
@@ -11,6 +11,7 @@ from mqlab.pipeline.schema import ComparisonRow, columns
 from mqlab.study import METRICS
 
 _KEY: Final = ("scenario", "point", "over", "parameters", "metric")
+_SIDE: Final = ("system", "values", "point AS measured_at")
 
 
 def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str], looks: int) -> DataFrame:
@@ -20,30 +21,28 @@ def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str
     value, by `percent_faster`, with a 95 % interval whose low end is negative where the other may be the better one.
     """
     sides = _at_points(run_measures, metrics).unionByName(_at_peaks(run_measures, peaks))
-    firsts = sides.select(*_KEY, *(fn.col(name).alias(new) for name, new in _names("first").items()))
-    seconds = sides.select(*_KEY, *(fn.col(name).alias(new) for name, new in _names("second").items()))
-    pairs = firsts.join(fn.broadcast(seconds), list(_KEY)).where(fn.col("first_system") != fn.col("second_system"))
+    firsts, seconds = (
+        sides.selectExpr(*_KEY, f"system AS {side}_system", f"values AS {side}", f"measured_at AS {side}_point")
+        for side in ("first", "second")
+    )
+    pairs = firsts.join(fn.broadcast(seconds), list(_KEY)).where("first_system != second_system")
     # At the same point the runs of the systems are interleaved; peaks may be at different points.
-    interleaved = fn.col("first_point") == fn.col("second_point")
-    return (
-        add_ratio(pairs, interleaved, looks, ("first_system", "second_system", "metric", "over"), _KEY)
-        .withColumn("ci95", wider_half_width(fn.col("ratio"), fn.col("low"), fn.col("high")))
-        .withColumns(_leader())
-        .withColumn("first", fn.col("first_system"))
-        .withColumn("second", fn.col("second_system"))
-        .select(*columns(ComparisonRow))
+    interleaved = "first_point = second_point"
+    compared = add_ratio(pairs, interleaved, looks, ("first_system", "second_system", "metric", "over"), _KEY)
+    made = {
+        "first": "first_system",
+        "second": "second_system",
+        "ci95": wider_half_width("ratio", "low", "high"),
+        **_leader(),
+    }
+    return compared.selectExpr(
+        *(f"{made[name]} AS {name}" if name in made else name for name in columns(ComparisonRow))
     )
 
 
-def _names(side: str) -> dict[str, str]:
-    return {"system": f"{side}_system", "values": side, "measured_at": f"{side}_point"}
-
-
 def _at_points(run_measures: DataFrame, metrics: Sequence[str]) -> DataFrame:
-    return (
-        run_values(run_measures.where(fn.col("metric").isin(list(metrics))))
-        .withColumns({"over": fn.lit(""), "parameters": fn.lit(""), "measured_at": fn.col("point")})
-        .select(*_KEY, "system", "values", "measured_at")
+    return run_values(run_measures.where(fn.col("metric").isin(list(metrics)))).selectExpr(
+        "scenario", "point", "'' AS over", "'' AS parameters", "metric", *_SIDE
     )
 
 
@@ -51,22 +50,20 @@ def _at_peaks(run_measures: DataFrame, peaks: DataFrame) -> DataFrame:
     return (
         run_values(run_measures)
         .join(fn.broadcast(peaks.drop("value")), ["scenario", "point", "system", "metric"])
-        .withColumns({"measured_at": fn.col("point"), "point": fn.lit("")})
-        .select(*_KEY, "system", "values", "measured_at")
+        .selectExpr("scenario", "'' AS point", "over", "parameters", "metric", *_SIDE)
     )
 
 
-def _leader() -> dict[str, Column]:
-    higher_is_better = fn.col("metric").isin([name for name, metric in METRICS.items() if metric.better == "higher"])
-    first_leads = fn.when(higher_is_better, fn.col("ratio") >= 1).otherwise(fn.col("ratio") <= 1)
-    # The greater value over the lesser one.
-    first_is_greater = fn.col("ratio") >= 1
+def _leader() -> dict[str, str]:
+    higher_is_better = ", ".join(f"'{name}'" for name, metric in METRICS.items() if metric.better == "higher")
+    first_leads = f"CASE WHEN metric IN ({higher_is_better}) THEN ratio >= 1 ELSE ratio <= 1 END"
 
-    def percent(column: str, inverse: str) -> Column:
-        return 100 * (fn.when(first_is_greater, fn.col(column)).otherwise(1 / fn.col(inverse)) - 1)
+    def percent(column: str, inverse: str) -> str:
+        """The greater value over the lesser one."""
+        return f"100 * (CASE WHEN ratio >= 1 THEN {column} ELSE 1 / {inverse} END - 1)"
 
     return {
-        "faster": fn.when(first_leads, fn.col("first_system")).otherwise(fn.col("second_system")),
+        "faster": f"CASE WHEN {first_leads} THEN first_system ELSE second_system END",
         "percent_faster": percent("ratio", "ratio"),
         "percent_low": percent("low", "high"),
         "percent_high": percent("high", "low"),

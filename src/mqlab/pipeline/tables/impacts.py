@@ -22,12 +22,10 @@ def impacts(run_measures: DataFrame, points: DataFrame, looks: int) -> DataFrame
         .join(fn.broadcast(based), ["scenario", "point"])
         .join(fn.broadcast(of_base), ["scenario", "base", "system", "metric"])
     )
-    percent = {
-        name: 100 * (fn.col(column) - 1) for name, column in (("value", "ratio"), ("low", "low"), ("high", "high"))
-    }
     return (
-        add_ratio(pairs, fn.lit(True), looks, ("system", "metric"), ("scenario", "point"))
-        .withColumns(percent)
-        .withColumn("ci95", wider_half_width(fn.col("value"), fn.col("low"), fn.col("high")))
+        add_ratio(pairs, "true", looks, ("system", "metric"), ("scenario", "point"))
+        .withColumnRenamed("ratio", "value")
+        .withColumns({name: fn.expr(f"100 * ({name} - 1)") for name in ("value", "low", "high")})
+        .withColumn("ci95", fn.expr(wider_half_width("value", "low", "high")))
         .select(*columns(ImpactRow))
     )

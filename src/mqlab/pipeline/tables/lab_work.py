@@ -26,24 +26,25 @@ def lab_work(activity: DataFrame, totals: DataFrame, points: DataFrame, calibrat
     message, the lab's work for the message adds to the time that the message takes. Null where no role waits.
     """
     moved = ("sent", "received", "sends", "receipts")
-    by_agent = activity.where(fn.col("measured")).groupBy("run", "agent")
-    asks, is_transacted = fn.col("pattern") == "request-reply", fn.coalesce("transaction", fn.lit(0)) > 0
+    by_agent = activity.where("measured").groupBy("run", "agent").agg(*(fn.sum(name).alias(name) for name in moved))
+    asks = "pattern = 'request-reply'"
     # A row is a whole transaction, with a call for each of its batches.
-    calls = fn.when(is_transacted, fn.greatest("sends", fn.col("sent") / fn.col("batch"))).otherwise(fn.col("sends"))
+    calls = "CASE WHEN transacted THEN greatest(sends, sent / batch) ELSE sends END"
     # Requesters and responders each send once in a round trip, and do about the same work.
-    round_trips = fn.col("sent") * fn.greatest("sent_call", "received_call")
-    one_way = calls * fn.col("sent_call") + fn.col("sent") * fn.col("sent_message")
-    sending = fn.when(asks, round_trips).otherwise(one_way)
-    receiving = fn.col("receipts") * fn.col("received_call") + fn.col("received") * fn.col("received_message")
-    all_work = sending + fn.when(asks, 0.0).otherwise(receiving)
-    waits = fn.col("rate").isNull() & (asks | is_transacted | (fn.col("send") == "confirmed"))
-    waiting_roles = fn.when(asks, fn.col("requesters")).otherwise(fn.col("producers"))
+    round_trips = "sent * greatest(sent_call, received_call)"
+    sending = f"(CASE WHEN {asks} THEN {round_trips} ELSE {calls} * sent_call + sent * sent_message END)"
+    receiving = "receipts * received_call + received * received_message"
+    all_work = f"({sending} + CASE WHEN {asks} THEN 0D ELSE {receiving} END)"
+    waits = f"rate IS NULL AND ({asks} OR transacted OR send = 'confirmed')"
+    waiting_roles = f"CASE WHEN {asks} THEN requesters ELSE producers END"
     return (
-        by_agent.agg(*(fn.sum(name).alias(name) for name in moved))
-        .join(fn.broadcast(points.withColumn("transacted", is_transacted)), "run")
+        by_agent.join(fn.broadcast(points.selectExpr("*", "coalesce(transaction, 0) > 0 AS transacted")), "run")
         .join(fn.broadcast(calibrations), list(_KEY))
         .join(fn.broadcast(totals.select("run", "seconds")), "run")
-        .withColumn("cpu", 100 * all_work / fn.col("seconds"))
-        .withColumn("wait", fn.when(waits, 100 * fn.try_divide(sending / fn.col("seconds"), waiting_roles)))
-        .select("run", "agent", "cpu", "wait")
+        .selectExpr(
+            "run",
+            "agent",
+            f"100 * {all_work} / seconds AS cpu",
+            f"CASE WHEN {waits} THEN 100 * try_divide({sending} / seconds, {waiting_roles}) END AS wait",
+        )
     )

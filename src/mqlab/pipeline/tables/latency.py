@@ -82,7 +82,7 @@ def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations
     return (
         to_metric_rows(
             percentiles(timed, _PER_MILLE, ("run", "kind")).join(fn.broadcast(exact), ["run", "kind"]),
-            {name.replace("_", "."): fn.col(name) / NANOSECONDS for name in figures},
+            {name.replace("_", "."): f"{name} / {NANOSECONDS}" for name in figures},
             "kind",
         )
         .withColumn("metric", fn.concat_ws(".", "kind", "metric"))

@@ -2,33 +2,29 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.schema import CLEAN, NoiseRow, PointColumns, RunColumns, columns
 
 _POINT: Final = columns(PointColumns)
+IS_FLAGGED: Final = "(disturbed != '' OR unsteady != '')"
 
 
 def noise(audits: DataFrame, machine: DataFrame, unsteady: DataFrame) -> DataFrame:
     """One row for each run. A point of which all runs are flagged uses the last run of each repetition."""
-    of_point, of_repetition = Window.partitionBy(*_POINT), Window.partitionBy(*_POINT, "repetition")
-    is_valid = fn.col("valid")
-    is_quiet = is_valid & ~is_flagged()
-    is_last = fn.col("run") == fn.max(fn.when(is_valid, fn.col("run"))).over(of_repetition)
-    has_quiet = fn.max(is_quiet.cast("int")).over(of_point) == 1
+    point = ", ".join(_POINT)
+    is_quiet = f"(valid AND NOT {IS_FLAGGED})"
+    is_last = f"run = max(CASE WHEN valid THEN run END) OVER (PARTITION BY {point}, repetition)"
+    has_quiet = f"max(CAST({is_quiet} AS INT)) OVER (PARTITION BY {point}) = 1"
     return (
         audits.join(fn.broadcast(_shares(machine)), "run", "left")
         .join(fn.broadcast(unsteady), "run", "left")
         .fillna("", ["disturbed", "unsteady", "foreign_name"])
-        .withColumn("valid", fn.col("status") == CLEAN)
-        .withColumn("used", is_quiet | (is_valid & ~has_quiet & is_last))
+        .selectExpr("*", f"status = '{CLEAN}' AS valid")
+        .selectExpr("*", f"{is_quiet} OR (valid AND NOT {has_quiet} AND {is_last}) AS used")
         .select(*columns(NoiseRow))
     )
-
-
-def is_flagged() -> Column:
-    return (fn.col("disturbed") != "") | (fn.col("unsteady") != "")
 
 
 def used_runs(noise: DataFrame) -> DataFrame:
@@ -37,13 +33,6 @@ def used_runs(noise: DataFrame) -> DataFrame:
 
 def _shares(machine: DataFrame) -> DataFrame:
     """Processor time as shares of all processors, and waits as shares of the time."""
-    processors = fn.col("seconds") * fn.col("cores")
-
-    def share(name: str, whole: Column) -> Column:
-        return (fn.col(f"{name}_seconds") / whole).alias(name)
-
-    return machine.select(
-        "run", "disturbed", "foreign_name", "clock_hz",
-        *(share(name, processors) for name in ("steal", "foreign")),
-        *(share(name, fn.col("seconds")) for name in ("cpu_wait", "memory_wait", "disk_wait")),
-    )  # fmt: skip
+    processor_time = (f"{name}_seconds / (seconds * cores) AS {name}" for name in ("steal", "foreign"))
+    waits = (f"{name}_seconds / seconds AS {name}" for name in ("cpu_wait", "memory_wait", "disk_wait"))
+    return machine.selectExpr("run", "disturbed", "foreign_name", "clock_hz", *processor_time, *waits)

@@ -13,7 +13,7 @@ _POINT: Final = ("scenario", "point", "system")
 _OPERATION: Final = ("application", "operation")
 _PER_MILLE: Final = {"p50": 500, "p90": 900, "p99": 990}
 # The codes of operations that succeeded.
-_SUCCESS_CODES: Final = ("", "0", "ok")
+SUCCESS_CODES: Final = ("", "0", "ok")
 
 
 def operation_counts(operations: DataFrame) -> DataFrame:
@@ -22,7 +22,7 @@ def operation_counts(operations: DataFrame) -> DataFrame:
     Applications whose names differ only in their last number are of one kind.
     """
     kind = fn.regexp_replace("application", r"\d+$", "")
-    failed = ~fn.coalesce(fn.col("code"), fn.lit("")).isin(*_SUCCESS_CODES)
+    failed = ~fn.coalesce(fn.col("code"), fn.lit("")).isin(*SUCCESS_CODES)
     duration = fn.greatest(fn.col("duration"), fn.lit(0))
     return (
         operations.withColumn("application", kind)

@@ -18,24 +18,23 @@ def totals(activity: DataFrame, round_trips: DataFrame, windows: DataFrame, poin
         .agg(*(fn.sum(name).alias(name) for name in ("sent", "received", "bytes_received")))
     )
     replies = round_trips.groupBy("run").agg(fn.sum("arrived").alias("arrived"))
-    is_request_reply = fn.col("pattern") == "request-reply"
-    sends, receives = fn.col("load") != "receive", fn.col("load") != "send"
-    one_way = fn.when(receives, fn.col("received")).otherwise(fn.col("sent"))
-    work = fn.when(is_request_reply, fn.col("round_trips")).otherwise(one_way)
+    asks, sends, receives = "pattern = 'request-reply'", "load != 'receive'", "load != 'send'"
     return (
         points.join(fn.broadcast(windows), "run")
-        .where(fn.col("measure_end") > fn.col("measure_start"))
+        .where("measure_end > measure_start")
         .join(fn.broadcast(counts), "run", "left")
         .join(fn.broadcast(replies), "run", "left")
         .fillna(0, ["sent", "received", "bytes_received", "arrived"])
-        .withColumn("seconds", (fn.col("measure_end") - fn.col("measure_start")) / NANOSECONDS)
-        .withColumn("sent", fn.when(sends, fn.col("sent")))
-        .withColumn("received", fn.when(receives, fn.col("received")))
-        .withColumn("bytes_received", fn.when(receives, fn.col("bytes_received")))
-        .withColumn("round_trips", fn.when(is_request_reply, fn.col("arrived")))
-        .withColumn("bytes_round_trips", fn.col("round_trips") * fn.col("size"))
-        .withColumn("work", work)
-        .select("run", "seconds", "sent", "received", "bytes_received", "round_trips", "bytes_round_trips", "work")
+        .selectExpr(
+            "run",
+            f"(measure_end - measure_start) / {NANOSECONDS} AS seconds",
+            f"CASE WHEN {sends} THEN sent END AS sent",
+            f"CASE WHEN {receives} THEN received END AS received",
+            f"CASE WHEN {receives} THEN bytes_received END AS bytes_received",
+            f"CASE WHEN {asks} THEN arrived END AS round_trips",
+            f"CASE WHEN {asks} THEN arrived * size END AS bytes_round_trips",
+            f"CASE WHEN {asks} THEN arrived WHEN {receives} THEN received ELSE sent END AS work",
+        )
     )
 
 
@@ -49,5 +48,4 @@ def rates(totals: DataFrame) -> DataFrame:
         "rate.round_trips": "round_trips",
         "bytes.round_trips": "bytes_round_trips",
     }
-    values = {metric: fn.col(column) / fn.col("seconds") for metric, column in metrics.items()}
-    return to_metric_rows(totals, values)
+    return to_metric_rows(totals, {metric: f"{column} / seconds" for metric, column in metrics.items()})

@@ -7,11 +7,9 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
 from mqlab.pipeline.metrics import to_metric_rows
-from mqlab.pipeline.schema import LAB, MACHINE_FULL
-from mqlab.pipeline.tables.broker_samples import is_broker
+from mqlab.pipeline.schema import BUSY_PERCENT, LAB, MACHINE_FULL
+from mqlab.pipeline.tables.broker_samples import IS_BROKER
 
-# A process that uses this much of a core is at its limit: the rest is scheduling and waiting between batches.
-BUSY_PERCENT: Final = 85.0
 # The lab bounds a rate if its own work took this share of the time that was short: without it, the rate could be more
 # than a tenth higher.
 LAB_PERCENT: Final = 10.0
@@ -30,54 +28,55 @@ def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
     direction. `cpu_by_agent` has the CPU of each agent by its source; an agent that hosts a broker is not in it, since
     it is sampled as the broker.
     """
-    is_agent = fn.col("source").startswith("agent-")
+    is_agent = "startswith(source, 'agent-')"
 
-    def brokers(name: str) -> Column:
-        return fn.when(is_broker(fn.col("source")), fn.col(name))
+    def brokers(name: str) -> str:
+        return f"CASE WHEN {IS_BROKER} THEN {name} END"
 
-    def agents(name: str) -> Column:
-        return fn.when(is_agent, fn.col(name))
+    def agents(name: str) -> str:
+        return f"CASE WHEN {is_agent} THEN {name} END"
 
+    columns = {
+        "cpu_broker": _ordered_sum(brokers("cpu")),
+        "cpu_busiest_broker": f"max({brokers('cpu')})",
+        "cpu_agents": _ordered_sum(agents("cpu")),
+        "cpu_busiest_agent": f"max({agents('cpu')})",
+        "cpu_by_agent": f"map_from_entries(collect_list({agents('struct(source, cpu)')}))",
+        "cpu_all": _ordered_sum("cpu"),
+        "rss_broker": f"sum({brokers('rss')})",
+        "rss_agents": f"sum({agents('rss')})",
+        "syncs": _ordered_sum(brokers("syncs")),
+        "sync_share": f"max({brokers('sync_share')})",
+        "disk_share": "max(CASE WHEN source = 'disk' THEN sync_share END)",
+        "network_share": "max(CASE WHEN startswith(source, 'network-') THEN sync_share END)",
+        "holds": _ordered_sum(brokers("holds")),
+        "held_seconds": _ordered_sum(brokers("held_seconds")),
+    }
     return (
         _by_source(samples, windows)
         .groupBy("run")
-        .agg(
-            _ordered_sum(brokers("cpu")).alias("cpu_broker"),
-            fn.max(brokers("cpu")).alias("cpu_busiest_broker"),
-            _ordered_sum(agents("cpu")).alias("cpu_agents"),
-            fn.max(agents("cpu")).alias("cpu_busiest_agent"),
-            fn.map_from_entries(fn.collect_list(fn.when(is_agent, fn.struct("source", "cpu")))).alias("cpu_by_agent"),
-            _ordered_sum(fn.col("cpu")).alias("cpu_all"),
-            fn.sum(brokers("rss")).alias("rss_broker"),
-            fn.sum(agents("rss")).alias("rss_agents"),
-            _ordered_sum(brokers("syncs")).alias("syncs"),
-            fn.max(brokers("sync_share")).alias("sync_share"),
-            fn.max(fn.when(fn.col("source") == "disk", fn.col("sync_share"))).alias("disk_share"),
-            fn.max(fn.when(fn.col("source").startswith("network-"), fn.col("sync_share"))).alias("network_share"),
-            _ordered_sum(brokers("holds")).alias("holds"),
-            _ordered_sum(brokers("held_seconds")).alias("held_seconds"),
-        )
+        .agg(*(fn.expr(value).alias(name) for name, value in columns.items()))
     )
 
 
 def resources(usage: DataFrame, lab_work: DataFrame, totals: DataFrame) -> DataFrame:
     """(run, metric, value): cpu.*, rss.*, syncs, sync.share, holds and held.seconds."""
     # Without samples of the system, the CPU time of a message is unknown.
-    cores_used = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("cpu_all")) / 100
-    work_rate = fn.when(fn.col("work") > 0, fn.col("work") / fn.col("seconds"))
+    cores_used = "(CASE WHEN cpu_broker IS NOT NULL THEN cpu_all END / 100)"
+    work_rate = "(CASE WHEN work > 0 THEN work / seconds END)"
     return to_metric_rows(
         usage.join(fn.broadcast(totals), "run", "left").join(fn.broadcast(_lab_of_runs(lab_work)), "run", "left"),
         {
-            "cpu.broker": fn.col("cpu_broker"),
-            "cpu.agents": fn.col("cpu_agents"),
-            "cpu.lab": fn.col("cpu_lab"),
-            "cpu.message": cores_used / work_rate,
-            "rss.broker": fn.col("rss_broker"),
-            "rss.agents": fn.col("rss_agents"),
-            "syncs": fn.col("syncs"),
-            "sync.share": fn.col("sync_share"),
-            "holds": fn.col("holds"),
-            "held.seconds": fn.col("held_seconds"),
+            "cpu.broker": "cpu_broker",
+            "cpu.agents": "cpu_agents",
+            "cpu.lab": "cpu_lab",
+            "cpu.message": f"{cores_used} / {work_rate}",
+            "rss.broker": "rss_broker",
+            "rss.agents": "rss_agents",
+            "syncs": "syncs",
+            "sync.share": "sync_share",
+            "holds": "holds",
+            "held.seconds": "held_seconds",
         },
     )
 
@@ -93,40 +92,35 @@ def bottlenecks(usage: DataFrame, lab_work: DataFrame, points: DataFrame, cores:
     For a system that does not count its syncs, the waiting time of the machine's disk decides, unless the system cannot
     be sampled: its disk may be on another machine. The network counts only where the speed of the line is known.
     """
-    busiest_agent = fn.coalesce(fn.col("cpu_busiest_agent"), fn.lit(0.0))
-    busiest_broker = fn.coalesce(fn.col("cpu_busiest_broker"), fn.lit(0.0))
-    machine_disk = fn.when(fn.col("cpu_broker").isNotNull(), fn.col("disk_share"))
-    machine_full = fn.col("cpu_all") >= BUSY_PERCENT * cores
+    busiest_agent, busiest_broker = "coalesce(cpu_busiest_agent, 0D)", "coalesce(cpu_busiest_broker, 0D)"
+    machine_disk = "CASE WHEN cpu_broker IS NOT NULL THEN disk_share END"
+    machine_full = f"cpu_all >= {BUSY_PERCENT * cores}D"
     lab_bound = (
-        fn.coalesce(fn.col("lab_in_busy_agent") >= LAB_PERCENT, fn.lit(False))
-        | fn.coalesce(fn.col("lab_wait") >= LAB_PERCENT, fn.lit(False))
-        | fn.coalesce(machine_full & (fn.col("cpu_lab") >= LAB_PERCENT * cores), fn.lit(False))
+        f"coalesce(lab_in_busy_agent >= {LAB_PERCENT}D, false) OR coalesce(lab_wait >= {LAB_PERCENT}D, false) "
+        f"OR coalesce({machine_full} AND cpu_lab >= {LAB_PERCENT * cores}D, false)"
     )
     bound_by = (
-        fn.when(fn.col("network_share") >= NETWORK_PERCENT, "network")
-        .when(fn.coalesce(fn.col("sync_share"), machine_disk) >= SYNC_PERCENT, "disk")
-        .when(lab_bound, LAB)
-        .when(machine_full, MACHINE_FULL)
-        .when((busiest_agent >= BUSY_PERCENT) & (busiest_agent >= busiest_broker), "client")
-        .when(busiest_broker >= BUSY_PERCENT, "broker")
+        f"CASE WHEN network_share >= {NETWORK_PERCENT}D THEN 'network' "
+        f"WHEN coalesce(sync_share, {machine_disk}) >= {SYNC_PERCENT}D THEN 'disk' "
+        f"WHEN {lab_bound} THEN '{LAB}' "
+        f"WHEN {machine_full} THEN '{MACHINE_FULL}' "
+        f"WHEN {busiest_agent} >= {BUSY_PERCENT}D AND {busiest_agent} >= {busiest_broker} THEN 'client' "
+        f"WHEN {busiest_broker} >= {BUSY_PERCENT}D THEN 'broker' END"
     )
-    agent_cpu = fn.coalesce(fn.col("cpu_by_agent")[fn.concat(fn.lit("agent-"), "agent")], busiest_broker)
-    in_busy_agent = fn.max(fn.when(agent_cpu >= BUSY_PERCENT, fn.col("cpu"))).alias("lab_in_busy_agent")
+    agent_cpu = f"coalesce(cpu_by_agent[concat('agent-', agent)], {busiest_broker})"
+    in_busy_agent = fn.expr(f"max(CASE WHEN {agent_cpu} >= {BUSY_PERCENT}D THEN cpu END) AS lab_in_busy_agent")
     by_agent = usage.select("run", "cpu_by_agent", "cpu_busiest_broker").join(fn.broadcast(lab_work), "run")
-    allowed = points.select("run", fn.col("client_cpu").alias("allowed"))
     return (
-        usage.join(fn.broadcast(allowed), "run", "left")
+        usage.join(fn.broadcast(points.selectExpr("run", "client_cpu AS allowed")), "run", "left")
         .join(fn.broadcast(_lab_of_runs(lab_work)), "run", "left")
         .join(fn.broadcast(by_agent.groupBy("run").agg(in_busy_agent)), "run", "left")
-        .withColumn("bound_by", bound_by)
-        .withColumn("client_cpu", fn.col("cpu_busiest_agent") > fn.col("allowed"))
-        .select("run", "bound_by", "client_cpu")
+        .selectExpr("run", f"{bound_by} AS bound_by", "cpu_busiest_agent > allowed AS client_cpu")
     )
 
 
 def _lab_of_runs(lab_work: DataFrame) -> DataFrame:
     return lab_work.groupBy("run").agg(
-        _ordered_sum(fn.col("cpu")).alias("cpu_lab"), _ordered_sum(fn.col("wait")).alias("lab_wait")
+        fn.expr(_ordered_sum("cpu")).alias("cpu_lab"), fn.expr(_ordered_sum("wait")).alias("lab_wait")
     )
 
 
@@ -156,8 +150,8 @@ def _by_source(samples: DataFrame, windows: DataFrame) -> DataFrame:
     )
 
 
-def _ordered_sum(values: Column) -> Column:
+def _ordered_sum(values: str) -> str:
     """A floating-point sum whose last digit does not depend on the order of the rows; null without rows."""
-    in_order = fn.array_sort(fn.collect_list(values))
-    total = fn.aggregate(in_order, fn.lit(0.0), lambda total, value: total + value)
-    return fn.when(fn.size(in_order) > 0, total)
+    in_order = f"array_sort(collect_list({values}))"
+    total = f"aggregate({in_order}, 0D, (total, value) -> total + value)"
+    return f"CASE WHEN size({in_order}) > 0 THEN {total} END"

@@ -5,15 +5,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
+from mqlab.pipeline.event_tables import NANOSECONDS, SLOT, SLOTS_A_SECOND, within_measure
 from mqlab.pipeline.schema import PaceRow, RunColumns, SeriesRow, columns
 
 _RUN: Final = columns(RunColumns)
-# As fine as the samples: charts over time show both.
-SLOTS_A_SECOND: Final = 5
-SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
-
-
 _SUMMED: Final = ("sent", "received", "bytes_received", "damaged", "sends", "receipts")
 
 

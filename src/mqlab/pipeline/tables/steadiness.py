@@ -14,13 +14,12 @@ of the arrivals to the backlog. A measure phase of fewer than 10 slots (2 s) has
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.event_tables import NANOSECONDS, SLOT
 from mqlab.pipeline.kernels.trend import CRITICAL, trends
 from mqlab.pipeline.tables.audit import EventCounts
-from mqlab.pipeline.tables.series import SLOT
 from mqlab.study.steadiness import MAX_GAP
 
 _MOST_PARTS: Final = 20
@@ -31,18 +30,21 @@ _MAX_GROWTH: Final = 0.01
 
 def unsteady(counts: EventCounts, audits: DataFrame, run_metrics: DataFrame) -> DataFrame:
     """(run, unsteady): the reason of each run that is not steady. `study.steadiness` says which runs are judged."""
-    is_judged = (fn.col("load") == "both") & fn.col("messages").isNull() & fn.col("consume_rate").isNull()
-    copies = audits.where("sent > 0").select("run", (fn.col("delivered") / fn.col("sent")).alias("copies"))
-    judged = counts.points.where(is_judged).join(fn.broadcast(copies), "run").join(fn.broadcast(counts.windows), "run")
-    p99 = run_metrics.where(fn.col("metric").isin("latency.p99", "response.p99")).groupBy("run").agg(
-        fn.max("value").alias("p99")
-    )  # fmt: skip
+    copies = audits.where("sent > 0").selectExpr("run", "delivered / sent AS copies")
+    judged = (
+        counts.points.where("load = 'both' AND messages IS NULL AND consume_rate IS NULL")
+        .join(fn.broadcast(copies), "run")
+        .join(fn.broadcast(counts.windows), "run")
+    )
+    p99 = (
+        run_metrics.where("metric IN ('latency.p99', 'response.p99')").groupBy("run").agg(fn.max("value").alias("p99"))
+    )
     found = trends(_parts(judged, counts.activity), "rate", "backlog")
     return (
         judged.join(fn.broadcast(_totals(counts.activity)), "run")
         .join(fn.broadcast(p99), "run", "left")
         .join(fn.broadcast(found), "run", "left")
-        .select("run", fn.concat_ws("; ", _gap(), _growth(), _short_warmup(), _trend()).alias("unsteady"))
+        .selectExpr("run", f"concat_ws('; ', {_gap()}, {_growth()}, {_short_warmup()}, {_trend()}) AS unsteady")
         .where("unsteady != ''")
     )
 
@@ -63,67 +65,62 @@ def _parts(judged: DataFrame, activity: DataFrame) -> DataFrame:
     `rate`: arrivals in the part, of the mean part. `backlog`: copies sent less arrivals since the first part began, of
     all arrivals.
     """
-    first = fn.ceil((fn.col("measure_start") - fn.col("load_start")) / SLOT)
-    slots = fn.floor((fn.col("measure_end") - fn.col("load_start")) / SLOT) - first
     by_slot = activity.groupBy("run", "slot").agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
     parts = (
-        judged.withColumns({"first": first, "slots": slots})
-        .where(fn.col("slots") >= _FEWEST_SLOTS)
-        .withColumn("length", fn.greatest(fn.floor(fn.col("slots") / _MOST_PARTS), fn.lit(1)))
-        .select("run", "copies", "first", "length", fn.floor(fn.col("slots") / fn.col("length")).alias("parts"))
+        judged.selectExpr("*", f"ceil((measure_start - load_start) / {SLOT}) AS first")
+        .selectExpr("*", f"floor((measure_end - load_start) / {SLOT}) - first AS slots")
+        .where(f"slots >= {_FEWEST_SLOTS}")
+        .selectExpr("*", f"greatest(floor(slots / {_MOST_PARTS}), 1) AS length")
+        .selectExpr("run", "copies", "first", "length", "floor(slots / length) AS parts")
     )
-    place = fn.floor((fn.col("slot") - fn.col("first")) / fn.col("length"))
     counted = (
         parts.join(fn.broadcast(by_slot), "run")
-        .withColumn("place", place)
+        .selectExpr("*", "floor((slot - first) / length) AS place")
         .groupBy("run", "place")
         .agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
     )
-    whole = Window.partitionBy("run")
-    growth = fn.col("copies") * fn.col("sent") - fn.col("received")
+    growth = "sum(copies * sent - received) OVER (PARTITION BY run ORDER BY place)"
     return (
-        parts.withColumn("place", fn.explode(fn.sequence(fn.lit(0).cast("long"), fn.col("parts") - 1)))
+        parts.selectExpr("*", "explode(sequence(0L, parts - 1)) AS place")
         .join(fn.broadcast(counted), ["run", "place"], "left")
         .fillna(0, ["sent", "received"])
-        .withColumn(
-            "backlog", fn.try_divide(fn.sum(growth).over(whole.orderBy("place")), fn.sum("received").over(whole))
+        .selectExpr(
+            "run",
+            "place",
+            "try_divide(received, avg(received) OVER (PARTITION BY run)) AS rate",
+            f"try_divide({growth}, sum(received) OVER (PARTITION BY run)) AS backlog",
         )
-        .withColumn("rate", fn.try_divide(fn.col("received"), fn.avg("received").over(whole)))
-        .select("run", "place", "rate", "backlog")
     )
 
 
-def _gap() -> Column:
-    expected = fn.col("copies") * fn.col("sent")
-    gap = fn.col("received") - expected
-    senders = fn.col("producers") + fn.col("requesters")
+def _gap() -> str:
     # Messages that a sender sends at once may be counted before the edge of the phase, and arrive behind it.
-    most = fn.greatest(MAX_GAP * expected, fn.col("copies") * fn.col("at_once") * senders)
-    more = fn.when(gap > 0, "more").otherwise("less")
-    text = fn.concat(
-        _percent(fn.try_divide(fn.abs(gap), expected)), fn.lit(" "), more, fn.lit(" arrived than was sent")
+    most = f"greatest({MAX_GAP}D * (copies * sent), copies * at_once * (producers + requesters))"
+    gap = "(received - copies * sent)"
+    more = f"CASE WHEN {gap} > 0 THEN 'more' ELSE 'less' END"
+    text = f"concat({_percent(f'try_divide(abs({gap}), copies * sent)')}, ' ', {more}, ' arrived than was sent')"
+    none = "'nothing was sent while messages came'"
+    return f"CASE WHEN abs({gap}) > {most} THEN CASE WHEN copies * sent = 0 THEN {none} ELSE {text} END END"
+
+
+def _growth() -> str:
+    grows = f"backlog_score > {CRITICAL}D AND backlog_change > {_MAX_GROWTH}D"
+    return (
+        f"CASE WHEN {grows} THEN concat('the backlog grew by ', {_percent('backlog_change')}, ' of the arrivals') END"
     )
-    none = fn.lit("nothing was sent while messages came")
-    return fn.when(fn.abs(gap) > most, fn.when(expected == 0, none).otherwise(text))
 
 
-def _growth() -> Column:
-    grows = (fn.col("backlog_score") > CRITICAL) & (fn.col("backlog_change") > _MAX_GROWTH)
-    growth = _percent(fn.col("backlog_change"))
-    return fn.when(grows, fn.concat(fn.lit("the backlog grew by "), growth, fn.lit(" of the arrivals")))
+def _short_warmup() -> str:
+    warmup = f"((measure_start - load_start) / {NANOSECONDS})"
+    text = f"format_string('a hundredth took %.3g s or longer, the warm-up %.3g s', p99, {warmup})"
+    return f"CASE WHEN p99 > {warmup} THEN {text} END"
 
 
-def _short_warmup() -> Column:
-    warmup = (fn.col("measure_start") - fn.col("load_start")) / NANOSECONDS
-    text = fn.format_string("a hundredth took %.3g s or longer, the warm-up %.3g s", fn.col("p99"), warmup)
-    return fn.when(fn.col("p99") > warmup, text)
+def _trend() -> str:
+    changes = f"rate_score > {CRITICAL}D AND abs(rate_change) > {_MAX_CHANGE}D"
+    direction = "CASE WHEN rate_change > 0 THEN 'rose' ELSE 'fell' END"
+    return f"CASE WHEN {changes} THEN concat('the rate ', {direction}, ' by ', {_percent('abs(rate_change)')}) END"
 
 
-def _trend() -> Column:
-    changes = (fn.col("rate_score") > CRITICAL) & (fn.abs("rate_change") > _MAX_CHANGE)
-    direction = fn.when(fn.col("rate_change") > 0, "rose").otherwise("fell")
-    return fn.when(changes, fn.concat(fn.lit("the rate "), direction, fn.lit(" by "), _percent(fn.abs("rate_change"))))
-
-
-def _percent(share: Column) -> Column:
-    return fn.format_string("%.1f %%", share * 100)
+def _percent(share: str) -> str:
+    return f"format_string('%.1f %%', {share} * 100)"

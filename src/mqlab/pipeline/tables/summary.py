@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.ratios import half_width, mean, square_error
 from mqlab.pipeline.kernels.shared_noise import moderate
 from mqlab.pipeline.schema import BOTTLENECKS, MeasureRow, PointColumns, RunMeasureRow, columns
-from mqlab.pipeline.tables.noise import is_flagged, used_runs
+from mqlab.pipeline.tables.noise import IS_FLAGGED, used_runs
 from mqlab.study.metric import METRICS
 
 _POINT: Final = columns(PointColumns)
@@ -16,12 +16,12 @@ _POINT: Final = columns(PointColumns)
 
 def run_measures(values: DataFrame, observations: DataFrame, used: DataFrame) -> DataFrame:
     """The metrics of the used runs, from (run, metric, value) and (run, kind, observations)."""
-    units = fn.create_map(*(fn.lit(text) for metric in METRICS.values() for text in (metric.name, metric.unit)))
+    units = ", ".join(f"'{metric.name}', '{metric.unit}'" for metric in METRICS.values())
     return (
         values.withColumn("kind", fn.substring_index("metric", ".", 1))
         .join(fn.broadcast(used), "run")
         .join(fn.broadcast(observations), ["run", "kind"], "left")
-        .withColumn("unit", units[fn.col("metric")])
+        .withColumn("unit", fn.expr(f"map({units})[metric]"))
         .select(*columns(RunMeasureRow))
     )
 
@@ -39,52 +39,42 @@ def measures(
 
 
 def _means(run_measures: DataFrame, looks: int) -> DataFrame:
-    in_order = fn.array_sort(fn.collect_list(fn.struct("run", "value")))
-    count, value = fn.col("runs"), fn.col("value")
-    relative = square_error(fn.col("values")) * count / fn.pow(value, 2)
+    in_order = fn.expr("transform(array_sort(collect_list(struct(run, value))), run -> run.value)")
     own = (
         run_measures.groupBy(*_POINT, "metric", "unit")
-        .agg(
-            fn.transform(in_order, lambda run: run["value"]).alias("values"),
-            fn.sum("observations").alias("observations"),
+        .agg(in_order.alias("values"), fn.sum("observations").alias("observations"))
+        .selectExpr("*", "size(values) AS runs", f"{mean('values')} AS value")
+        .selectExpr(
+            "*",
+            f"CASE WHEN runs > 1 AND value != 0 THEN {square_error('values')} * runs / pow(value, 2) END AS variance",
+            "nullif(runs - 1, 0) AS degrees_of_freedom",
         )
-        .withColumn("runs", fn.size("values"))
-        .withColumn("value", mean(fn.col("values")))
-        .withColumn("variance", fn.when((count > 1) & (value != 0), relative))
-        .withColumn("degrees_of_freedom", fn.nullif(count - 1, fn.lit(0)))
     )
     # A mean of zero has no relative variance: no value of its runs differs from it, since none is negative.
-    ci95 = fn.when(value == 0, fn.when(count > 1, 0.0)).otherwise(half_width(looks) * value)
-    return (
-        moderate(own, ("system", "metric"), ("scenario", "point"))
-        .withColumn("ci95", ci95)
-        .select(*_POINT, "metric", "unit", "value", "ci95", "runs", "degrees_of_freedom", "observations")
+    ci95 = f"CASE WHEN value = 0 THEN CASE WHEN runs > 1 THEN 0D END ELSE {half_width(looks)} * value END"
+    return moderate(own, ("system", "metric"), ("scenario", "point")).selectExpr(
+        *_POINT, "metric", "unit", "value", f"{ci95} AS ci95", "runs", "degrees_of_freedom", "observations"
     )
 
 
 def _attempts(runs: DataFrame, noise: DataFrame) -> DataFrame:
-    def count(condition: Column) -> Column:
-        return fn.count(fn.when(condition, 1)).cast("int")
-
-    return (
-        runs.select("run", "study")
-        .join(fn.broadcast(noise), "run")
-        .groupBy("study", *_POINT)
-        .agg(
-            fn.count(fn.lit(1)).cast("int").alias("attempted"),
-            count(~fn.col("valid")).alias("void"),
-            count(fn.col("valid") & is_flagged()).alias("flagged"),
-            (count(fn.col("used") & is_flagged()) == 0).alias("quiet"),
-        )
+    counts = (
+        "CAST(count(1) AS INT) AS attempted",
+        "CAST(count_if(NOT valid) AS INT) AS void",
+        f"CAST(count_if(valid AND {IS_FLAGGED}) AS INT) AS flagged",
+        f"count_if(used AND {IS_FLAGGED}) = 0 AS quiet",
     )
+    of_runs = runs.select("run", "study").join(fn.broadcast(noise), "run")
+    return of_runs.groupBy("study", *_POINT).agg(*map(fn.expr, counts))
 
 
 def _bottleneck(bottlenecks: DataFrame, used: DataFrame) -> DataFrame:
     """The bottleneck of more than half of the used runs of a point; and whether an agent used too much CPU in any."""
-    votes = {name: fn.count(fn.when(fn.col("bound_by") == name, 1)) for name in BOTTLENECKS}
-    most = fn.coalesce(*(fn.when(votes[name] * 2 > fn.count("run"), name) for name in BOTTLENECKS))
+    most = ", ".join(
+        f"CASE WHEN count_if(bound_by = '{name}') * 2 > count(run) THEN '{name}' END" for name in BOTTLENECKS
+    )
     return (
         used.join(fn.broadcast(bottlenecks), "run", "left")
         .groupBy(*_POINT)
-        .agg(most.alias("bound_by"), fn.max("client_cpu").alias("client_cpu"))
+        .agg(fn.expr(f"coalesce({most}) AS bound_by"), fn.max("client_cpu").alias("client_cpu"))
     )

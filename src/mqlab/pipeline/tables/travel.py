@@ -26,8 +26,8 @@ def travel(roles: DataFrame) -> DataFrame:
     return to_metric_rows(
         totals,
         {
-            "message.records": fn.try_divide("records", "messages"),
-            "frame.messages": fn.try_divide("messages", "frames"),
-            "message.waits": fn.try_divide("waits", "sent"),
+            "message.records": "try_divide(records, messages)",
+            "frame.messages": "try_divide(messages, frames)",
+            "message.waits": "try_divide(waits, sent)",
         },
     )

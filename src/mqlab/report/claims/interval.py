@@ -20,6 +20,7 @@ from mqlab.study.statistics import t_quantile
 Real = Callable[[float, float], float]
 # The probability outside of an interval, on each side.
 _TAIL: Final = 0.025
+_NO_SLACK: Final = (1.0, 1.0)
 
 
 class Uncertainty(NamedTuple):
@@ -44,7 +45,8 @@ class Interval:
     """From `low` to `high`, each maybe infinite; `value` is the best estimate inside, and finite.
 
     `errors`: what makes it uncertain, if that is known; a plain number has none. `is_ratio`: it was multiplied or
-    divided, and is positive: its interval is computed on the logarithm.
+    divided, and is positive: its interval is computed on the logarithm. `slack`: how many times lower and higher it may
+    be, beyond its random errors. `least_of`, `greatest_of`: the values that it is chosen from.
     """
 
     value: float
@@ -52,6 +54,9 @@ class Interval:
     high: float
     errors: Errors | None = field(default=None, compare=False, repr=False)
     is_ratio: bool = field(default=False, compare=False, repr=False)
+    slack: tuple[float, float] = field(default=_NO_SLACK, compare=False, repr=False)
+    least_of: "tuple[Interval, ...]" = field(default=(), compare=False, repr=False)
+    greatest_of: "tuple[Interval, ...]" = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if math.isinf(self.value) or math.isnan(self.value + self.low) or math.isnan(self.value + self.high):
@@ -64,8 +69,12 @@ class Interval:
         return cls(value, value, value, {})
 
     @classmethod
-    def estimated(cls, value: float, errors: Errors, *, is_ratio: bool = False) -> "Interval":
-        return cls(value, *_ends(value, errors, _TAIL, is_ratio), errors, is_ratio)
+    def estimated(
+        cls, value: float, errors: Errors, *, is_ratio: bool = False, slack: tuple[float, float] = _NO_SLACK
+    ) -> "Interval":
+        """With a `slack` it is positive."""
+        low, high = _ends(value, errors, _TAIL, is_ratio)
+        return cls(value, low / slack[0], high * slack[1], errors, is_ratio, slack)
 
     @property
     def exact(self) -> bool:
@@ -76,13 +85,22 @@ class Interval:
         if not self.errors:
             return self
         low, high = _ends(self.value, self.errors, tail, self.is_ratio)
-        return Interval(self.value, min(low, self.low), max(high, self.high))
+        return Interval(self.value, min(low / self.slack[0], self.low), max(high * self.slack[1], self.high))
+
+    @property
+    def is_open(self) -> bool:
+        return self.low <= 0 and math.isinf(self.high)
+
+    @property
+    def _sum_errors(self) -> Errors | None:
+        """Those of a sum: a slack is one of factors."""
+        return self.errors if self.slack == _NO_SLACK else None
 
     def __neg__(self) -> "Interval":
-        return Interval(-self.value, -self.high, -self.low, _scaled(self.errors, -1.0))
+        return Interval(-self.value, -self.high, -self.low, _scaled(self._sum_errors, -1.0))
 
     def __add__(self, other: "Interval") -> "Interval":
-        errors = _sum(self.errors, other.errors)
+        errors = _sum(self._sum_errors, other._sum_errors)
         if errors and self.errors and other.errors:
             return Interval.estimated(self.value + other.value, errors)
         # One of them is a plain number, or has unknown errors: the ends move along.
@@ -93,21 +111,33 @@ class Interval:
 
     def __mul__(self, other: "Interval") -> "Interval":
         errors = _sum(_scaled(self.errors, other.value), _scaled(other.errors, self.value))
-        return _product(self, other, operator.mul, errors)
+        slack = self.slack[0] * other.slack[0], self.slack[1] * other.slack[1]
+        return _product(self, other, operator.mul, errors, slack)
 
     def __truediv__(self, other: "Interval") -> "Interval":
         """Raises ZeroDivisionError when the divisor can only be zero or its best figure is zero."""
         if other.value == 0:
             raise ZeroDivisionError
+        # A value over the greatest of several is the least of its ratios, each with a random error of its own.
+        if other.greatest_of and self._divides(other.greatest_of):
+            return least(self / one for one in other.greatest_of)
+        if other.least_of and self._divides(other.least_of):
+            return greatest(self / one for one in other.least_of)
         errors = _sum(self.errors, _scaled(other.errors, -self.value / other.value))
         errors = _scaled(errors, 1 / other.value) if errors else errors
+        slack = self.slack[0] * other.slack[1], self.slack[1] * other.slack[0]
         if self.errors and other.errors and self.value > 0 < other.value:
-            return _product(self, other, _quotient, errors)
+            return _product(self, other, _quotient, errors, slack)
         if other.low < 0 < other.high:
             return Interval(self.value / other.value, -math.inf, math.inf)
         if other.high == 0:
             return -self / -other
-        return _product(self, other, _quotient, errors)
+        return _product(self, other, _quotient, errors, slack)
+
+    def _divides(self, others: "Sequence[Interval]") -> bool:
+        """Whether its ratio to each of these has a random error, unless nothing is known of the other."""
+        known = all(one.value > 0 and (one.errors or one.is_open) for one in others)
+        return known and bool(self.errors) and self.value > 0
 
     def __abs__(self) -> "Interval":
         if self.low >= 0 or self.high <= 0:
@@ -122,7 +152,7 @@ def least(intervals: Iterable[Interval]) -> Interval:
     if len(given) == 1:
         return given[0]
     highs = [one.at(_TAIL / len(given)).high for one in given]
-    return Interval(min(one.value for one in given), min(one.low for one in given), min(highs))
+    return Interval(min(one.value for one in given), min(one.low for one in given), min(highs), least_of=tuple(given))
 
 
 def greatest(intervals: Iterable[Interval]) -> Interval:
@@ -131,7 +161,9 @@ def greatest(intervals: Iterable[Interval]) -> Interval:
     if len(given) == 1:
         return given[0]
     lows = [one.at(_TAIL / len(given)).low for one in given]
-    return Interval(max(one.value for one in given), max(lows), max(one.high for one in given))
+    return Interval(
+        max(one.value for one in given), max(lows), max(one.high for one in given), greatest_of=tuple(given)
+    )
 
 
 def less(left: Interval, right: Interval) -> bool | None:
@@ -146,11 +178,13 @@ def less(left: Interval, right: Interval) -> bool | None:
     return False if left.low >= right.high else None
 
 
-def _product(left: Interval, right: Interval, operation: Real, errors: Errors | None) -> Interval:
+def _product(
+    left: Interval, right: Interval, operation: Real, errors: Errors | None, slack: tuple[float, float]
+) -> Interval:
     """A product or quotient."""
     value = operation(left.value, right.value)
-    if errors and left.errors and right.errors:
-        return Interval.estimated(value, errors, is_ratio=left.value > 0 < right.value)
+    if errors and left.errors and right.errors and (left.value > 0 < right.value or slack == _NO_SLACK):
+        return Interval.estimated(value, errors, is_ratio=left.value > 0 < right.value, slack=slack)
     # It is monotone in each operand, so its extremes lie at the corners.
     corners = []
     for a in (left.low, left.high):
@@ -158,7 +192,10 @@ def _product(left: Interval, right: Interval, operation: Real, errors: Errors | 
             corner = operation(a, b)
             # 0 x infinity: infinity is never reached, so values near this corner are near zero.
             corners.append(0.0 if math.isnan(corner) else corner)
-    return Interval(value, min(corners), max(corners), errors, value > 0 and (left.is_ratio or right.is_ratio))
+    if value <= 0 and slack != _NO_SLACK:
+        return Interval(value, min(corners), max(corners))
+    is_ratio = value > 0 and (left.is_ratio or right.is_ratio)
+    return Interval(value, min(corners), max(corners), errors, is_ratio, slack)
 
 
 def _quotient(a: float, b: float) -> float:

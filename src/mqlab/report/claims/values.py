@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
-from mqlab.pipeline.schema import MeasureRow
+from mqlab.pipeline.schema import MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
@@ -181,19 +181,18 @@ class MeasuredValues(ClaimValues):
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:
         point = self.point(reference)
         measure = self._measure(system, point, reference.metric)
-        # No metric is negative. One run has no spread, and a rate limited by the agents is a lower bound: both leave
-        # the interval open. Flagged runs say nothing.
+        # No metric is negative. One run has no spread: that leaves the interval open. Flagged runs say nothing.
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
-        if measure.lower_bound and not within:
-            return Interval(measure.value, low, math.inf)
+        slack = 1.0 if within else self._headroom(system, measure)
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
             measure.ci95, measure.degrees_of_freedom, measure.value,
         )  # fmt: skip
-        return Interval(measure.value, low, measure.value + measure.ci95, errors)
+        high = math.inf if math.isinf(slack) else (measure.value + measure.ci95) * slack
+        return Interval(measure.value, low, high, errors, slack=(1.0, slack))
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -205,11 +204,13 @@ class MeasuredValues(ClaimValues):
         are_quiet = self._are_quiet(system, (point, base), reference.metric)
         if impact.low is None or impact.high is None or impact.ci95 is None or not are_quiet:
             return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
-        is_bound = [self._is_lower_bound(system, one, reference.metric) for one in (base, point)]
-        low = _LEAST_CHANGE if is_bound[0] else impact.low
-        high = math.inf if is_bound[1] else impact.high
+        measures = [self.results.measure(system, one, reference.metric) for one in (base, point)]
+        of_base, of_point = (self._headroom(system, measure) if measure else 1.0 for measure in measures)
+        low = 100 * ((1 + impact.low / 100) / of_base - 1)
+        high = 100 * ((1 + impact.high / 100) * of_point - 1)
+        is_bound = max(of_base, of_point) > 1
         source = ("impact", system, point.scenario, point.name, reference.metric)
-        errors = None if any(is_bound) else _errors(source, impact.ci95, impact.degrees_of_freedom, impact.value)
+        errors = None if is_bound else _errors(source, impact.ci95, impact.degrees_of_freedom, impact.value)
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
@@ -227,9 +228,13 @@ class MeasuredValues(ClaimValues):
         measures = [self.results.measure(system, point, metric) for point in points]
         return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
 
-    def _is_lower_bound(self, system: str, point: Point, metric: str) -> bool:
-        measure = self.results.measure(system, point, metric)
-        return measure is not None and measure.lower_bound
+    def _headroom(self, system: str, measure: MeasureRow) -> float:
+        """The factor by which a figure may be higher, since the lab bounded it; 1 for all others."""
+        if not measure.lower_bound:
+            return 1.0
+        point = next(p for p in self.results.points_of(measure.scenario) if p.name == measure.point)
+        lab = self.results.measure(system, point, "cpu.lab")
+        return math.inf if lab is None else most_without_lab(lab.value + (lab.ci95 or 0.0))
 
     def _measure(self, system: str, point: Point, metric: str) -> MeasureRow:
         measure = self.results.measure(system, point, metric)

@@ -69,19 +69,19 @@ def judge(results: RunResults) -> list[Verdict]:
         verdict
         for claim in results.study.claims
         for source in (PublishedValues(results), MeasuredValues(results))
-        for verdict in _judge_on(claim, source)
+        for verdict in judge_on(claim, source)
     ]
 
 
-def _judge_on(claim: Claim, source: ClaimValues) -> list[Verdict]:
+def judge_on(claim: Claim, source: ClaimValues) -> list[Verdict]:
     if claim.check is None:
         return [_verdict(claim, source.for_subject(ALL_SYSTEMS), NOT_TESTABLE, reason=claim.not_testable or "")]
     expression = parse(claim.check)
     subjects = source.systems() if expression.about_each else [ALL_SYSTEMS]
-    return [_judge_subject(claim, expression, source.for_subject(subject)) for subject in subjects]
+    return [judge_subject(claim, expression, source.for_subject(subject)) for subject in subjects]
 
 
-def _judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> Verdict:
+def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> Verdict:
     absent = sorted(name for name in expression.systems() if source.resolve_system(name) is None)
     if absent:
         reason = f"it names {listed(absent)}, which {'was' if len(absent) == 1 else 'were'} not {source.basis}"

@@ -88,8 +88,8 @@ class RunResults:
     def of(cls, folder: RunFolder) -> "RunResults":
         return cls(folder, _cleaned(folder.meta()), load_study(folder.study, own=True))
 
-    def with_tables(self, **tables: Sequence[object]) -> "RunResults":
-        """The same with these tables, which are then not read from the folder."""
+    def with_tables(self, **tables: object) -> "RunResults":
+        """The same with these tables (or other cached properties), which are then not read from the folder."""
         results = replace(self)
         vars(results).update(tables)
         return results
@@ -115,16 +115,20 @@ class RunResults:
     @cached_property
     def rounds(self) -> StudyRounds:
         """The used runs of all points, by the rounds in which they took turns."""
-        groups = enumerate(interleaved_groups(self.points))
-        turns = {(point.scenario, point.name): number for number, group in groups for point in group}
         values: dict[tuple[str, str, tuple[str, str]], dict[int, float]] = {}
         for run in self.run_measures:
             key = run.system, run.metric, (run.scenario, run.point)
             values.setdefault(key, {})[run.repetition] = run.value
         rounds = StudyRounds(int(self.meta.get("looks") or 1))
         for (system, metric, point), by_round in values.items():
-            rounds.add(system, metric, point, turns.get(point, point), by_round)
+            rounds.add(system, metric, point, self.turns.get(point, point), by_round)
         return rounds
+
+    @cached_property
+    def turns(self) -> dict[tuple[str, str], int]:
+        """The group of points with which each takes turns."""
+        groups = enumerate(interleaved_groups(self.points))
+        return {(point.scenario, point.name): number for number, group in groups for point in group}
 
     @cached_property
     def study_points(self) -> tuple[Point, ...]:

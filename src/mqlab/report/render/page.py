@@ -139,7 +139,7 @@ _READING = (
     "A verdict is holds or refuted when the claim's expression is true or false for every value inside the intervals "
     "of the figures it uses, inconclusive when it depends on where inside them the truth lies, and not testable here "
     "when a figure or a system that it needs is missing. Where a claim compares several points, a figure that the "
-    "lab bounded counts as that much or more.",
+    "lab bounded counts as that much or more: up to what the system could do if the lab's own work took no time.",
     "Every figure comes from the pipeline's measures or from the published values. This report computes only the "
     "ratios to published figures and the claims' expressions.",
     "Where a system was run in place of a published one, the two stand side by side. A claim about the published "

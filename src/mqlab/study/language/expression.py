@@ -20,6 +20,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from mqlab.errors import MqlabError
@@ -43,6 +44,8 @@ _ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 # The depth bounds the recursion here and in the evaluation.
 _MAX_CHARS: Final = 1000
 _MAX_DEPTH: Final = 50
+# A run looks at its claims again and again. More expressions, or parts of them, than the claims of a study have.
+_CACHED: Final = 4096
 
 
 class ExpressionError(MqlabError, ValueError):
@@ -86,6 +89,7 @@ class Expression:
         return any(not parse_reference(node).system for node in named)
 
 
+@lru_cache(maxsize=_CACHED)
 def parse(text: str) -> Expression:
     """Parse and check an expression. Raises ExpressionError with a sentence for the author of the claim."""
     if len(text) > _MAX_CHARS:
@@ -100,11 +104,13 @@ def parse(text: str) -> Expression:
     return Expression(text, tree)
 
 
+@lru_cache(maxsize=_CACHED)
 def references(node: ast.AST) -> tuple[Reference, ...]:
     """Return all measures that a part of an expression names."""
     return tuple(parse_reference(part) for part in ast.walk(node) if isinstance(part, ast.Subscript))
 
 
+@lru_cache(maxsize=_CACHED)
 def parse_reference(node: ast.Subscript) -> Reference:
     """Return the reference of `metric[scenario, ...] of "system"`."""
     metric = _metric(node.value)

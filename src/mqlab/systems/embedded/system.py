@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ from mqlab.systems.supervise import die_with_parent
 _START_SECONDS = 120.0
 _STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
+_POLL_SECONDS = 0.02
 # Deliveries of the messages in all queues, and of those on the way to them, where producers wait for nothing: enough
 # to keep consumers busy, and done within a fraction of a second. The fewest messages; and of one queue or producer.
 _DELIVERIES: Final = 4096
@@ -107,6 +109,10 @@ class EmbeddedRunning(Running):
         return int((await self._ask("show", name=queue))["messages"])
 
     async def remove(self, queue: str) -> None:
+        # Its consumers have closed their connections; a busy broker may notice that a little later.
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while (await self._ask("show", name=queue))["consumers"] and time.monotonic() < deadline:
+            await asyncio.sleep(_POLL_SECONDS)
         await self._ask("delete", name=queue)
 
     async def link(self, to: str, address: str) -> None:

@@ -1,0 +1,87 @@
+"""The events of whole runs in columns, as a task reads them: which columns it needs, on the clock of the controller."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# Any: integers and flags; numpy's own types of their arithmetic say no more.
+Array: TypeAlias = npt.NDArray[Any]
+Columns: TypeAlias = Mapping[str, Array]
+
+# The columns of events that are needed.
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "sends": (
+        "run", "agent", "destination", "producer", "first_seq", "count", "outcome", "t_planned", "t_sent",
+        "t_confirmed",
+    ),
+    "receipts": (
+        "run", "agent", "consumer", "destination", "producer", "first_seq", "count", "bytes", "damaged", "ordinal",
+        "redelivered", "t_received",
+    ),
+    "round_trips": ("run", "agent", "t_planned", "t_received", "mismatched"),
+    "operations": ("run", "application", "operation", "t", "duration", "messages", "bytes", "code"),
+    "roles": ("run", "role", "number", "destination", "subscription"),
+    "clocks": ("run", "agent", "offset", "error"),
+}  # fmt: skip
+# A time, where there is none.
+NEVER: Final = np.iinfo(np.int64).max
+_ON_AGENT_CLOCK: Final = ("sends", "receipts", "round_trips")
+
+
+class RunWindow(NamedTuple):
+    """The start of the load of a run, and its measure phase [measure_start, measure_end), in ns."""
+
+    load_start: int
+    measure_start: int = NEVER
+    measure_end: int = NEVER
+
+
+def align_clocks(events: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Add each agent's clock offset to its times. An agent without an offset has none."""
+    clocks = events["clocks"]
+    known = paired(array(clocks["run"]), array(clocks["agent"]))
+    order = np.argsort(known)
+    known, offsets = np.append(known[order], -1), np.append(array(clocks["offset"])[order], 0)
+    aligned = dict(events)
+    for name in _ON_AGENT_CLOCK:
+        asked = paired(array(events[name]["run"]), array(events[name]["agent"]))
+        place = np.searchsorted(known[:-1], asked)
+        offset = pa.array(np.where(known[place] == asked, offsets[place], 0))
+        for time in (column for column in NEEDED[name] if column.startswith("t_")):
+            table = aligned[name]
+            aligned[name] = table.set_column(table.column_names.index(time), time, pc.add(table[time], offset))
+    return aligned
+
+
+def array(column: pa.ChunkedArray) -> Array:
+    """A missing time is NEVER."""
+    return np.asarray((pc.fill_null(column, NEVER) if column.null_count else column).to_numpy())
+
+
+def paired(high: Array, low: Array) -> Array:
+    """Both numbers of 32 bits in one; `low` may be -1."""
+    return (high.astype(np.int64) << 32) + (low.astype(np.int64) + 1)
+
+
+def highest_before(group: Array, values: Array, default: Array) -> Array:
+    """The highest of the values before each row in its group, or the default; the rows are ordered by group."""
+    if not len(values):
+        return default
+    # Places among all values, instead of the values, leave room for the group.
+    ordered, place = np.unique(values, return_inverse=True)
+    highest = np.maximum.accumulate(group * len(ordered) + place) - group * len(ordered)
+    has_earlier = np.append(False, group[1:] == group[:-1])
+    return np.where(has_earlier, ordered[np.roll(highest, 1)], default)
+
+
+def keys(columns: list[Array]) -> Array:
+    """A number from 0 for each row: equal for equal rows, and ordered as they are."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        key = np.unique(key * max(1, len(values)) + place, return_inverse=True)[1]
+    return key
