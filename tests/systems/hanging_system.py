@@ -3,8 +3,10 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 import pytest
@@ -33,17 +35,35 @@ def check_hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def frozen(running: Running) -> Iterator[None]:
-    """All of its processes, as they are."""
+    """All of its processes, as they are.
+
+    On a busy machine the threads of a process run on for a while after its signal, and would still answer.
+    """
     assert running.pid is not None
     root = psutil.Process(running.pid)
     family = [root, *root.children(recursive=True)]
     for one in family:
         one.send_signal(signal.SIGSTOP)
+    while not all(map(_is_stopped, family)):
+        time.sleep(0.001)
     try:
         yield
     finally:
         for one in family:
             one.send_signal(signal.SIGCONT)
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    """Whether all threads of the process are."""
+    try:
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in _thread_stats(process)]
+    except OSError:  # a thread has just ended
+        return False
+    return {*states} == {"T"}
+
+
+def _thread_stats(process: psutil.Process) -> Iterator[Path]:
+    return Path(f"/proc/{process.pid}/task").glob("*/stat")
 
 
 async def _hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
