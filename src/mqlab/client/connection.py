@@ -269,10 +269,11 @@ class NativeClientConnection(asyncio.BufferedProtocol):
             self.disconnect(ClosedError(f"the broker broke the protocol: {error}"))
         finally:
             self._is_reading = False
+            has_arrivals = bool(self._arrivals)
+            if has_arrivals:
+                self._run_arrivals()
         self.traffic_seen = True
-        if self._arrivals:
-            self._run_arrivals()
-        elif frames:
+        if frames and not has_arrivals:
             # The tasks that these frames woke run before this flush: all they send leaves with one system call.
             self._schedule_flush()
             self._woke_one = len(frames) == 1

@@ -20,11 +20,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from mqlab.drivers.common.futures import settle
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
 
@@ -190,7 +192,7 @@ class DriverRequester(ABC):
     async def request(self, body: bytes, correlation_id: str) -> Reply:
         """The same, for those who wait."""
         answer: asyncio.Future[Reply | DriverError] = asyncio.get_running_loop().create_future()
-        self.ask(body, correlation_id, lambda reply: None if answer.done() else answer.set_result(reply))
+        self.ask(body, correlation_id, partial(settle, answer))
         try:
             reply = await answer
         except asyncio.CancelledError:

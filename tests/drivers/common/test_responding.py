@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 import uvloop
 
 from drivers.answers import Answers
@@ -138,6 +139,20 @@ def test_an_error_of_the_handler_reaches_it() -> None:
     uvloop.run(play())
 
 
+@pytest.mark.parametrize("fails", ["wait_sent", "on_confirmed"])
+def test_an_error_after_the_replies_were_sent_is_reported(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    async def play() -> None:
+        responder, answers = Arrivals(persistent=True), Answers()
+        monkeypatch.setattr(responder if fails == "wait_sent" else answers, fails, lambda: {}["missing"])
+        responder.start(answers)
+        await turns()
+        responder.arrive(b"1")
+        responder.confirm.set()
+        assert repr(await answers.failed) == "KeyError('missing')"
+
+    uvloop.run(play())
+
+
 class Waiting(CoroutineResponder):
     def __init__(self, *, persistent: bool) -> None:
         self.confirms = persistent
@@ -191,6 +206,8 @@ class Library(CoroutineRequester):
             await asyncio.get_running_loop().create_future()
         if body == b"fail":
             raise DriverError(correlation_id)
+        if body == b"break":
+            raise KeyError(correlation_id)
         return Reply(body, False)
 
     async def close(self) -> None: ...
@@ -206,10 +223,13 @@ def test_a_task_asks_for_a_library_with_coroutines() -> None:
         requester.ask(b"fail", "1-2", replies.append)
         await turns()
         assert (replies[0], str(replies[1])) == (Reply(b"body", False), "1-2")
-        requester.ask(b"never", "1-3", replies.append)
+        requester.ask(b"break", "1-3", replies.append)
+        await turns()
+        assert repr(replies[2]) == "DriverError(\"KeyError('1-3')\")"
+        requester.ask(b"never", "1-4", replies.append)
         await turns()
         requester.stop()
         await turns()
-        assert len(replies) == 2
+        assert len(replies) == 3
 
     uvloop.run(play())

@@ -16,11 +16,12 @@ from mqlab.broker.server.startup import running
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
 from mqlab.client.connection import NativeClientConnection
-from mqlab.client.headers import MessageEncoder, ProducerDefaults
+from mqlab.client.errors import MessagingError
+from mqlab.client.headers import Headers, MessageEncoder, ProducerDefaults
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions, Reply, RequestBatch
 from mqlab.drivers.api import Acknowledge
 from mqlab.drivers.common import pending_reply
-from mqlab.drivers.native.request_reply import NativeResponder
+from mqlab.drivers.native.request_reply import NativeRequester, NativeResponder
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
@@ -128,18 +129,32 @@ def test_redelivered_requests_are_received_apart_from_the_others() -> None:
     uvloop.run(play())
 
 
+class Writes:
+    """In place of the socket."""
+
+    def __init__(self) -> None:
+        self.writes: list[bytes] = []
+
+    def writelines(self, buffers: list[bytes]) -> None:
+        self.writes.append(b"".join(buffers))
+
+    def close(self) -> None: ...
+
+
+def feed(connection: NativeClientConnection, data: bytes) -> None:
+    connection.get_buffer(-1)[: len(data)] = data
+    connection.buffer_updated(len(data))
+
+
+def delivery(body: bytes, link: int, first: int) -> bytes:
+    headers: Headers = {"reply_to": REPLIES, "correlation_id": body.decode()}
+    request = MessageEncoder(ProducerDefaults()).message(body, headers, None)
+    return native.HEADER.pack(len(request.data), Kind.DELIVER, request.form, 0, link, first, 1) + bytes(request.data)
+
+
 def test_the_replies_to_all_requests_of_a_read_leave_together_with_the_acknowledgement() -> None:
-    class Writes:
-        """In place of the socket."""
-
-        def __init__(self) -> None:
-            self.writes: list[bytes] = []
-
-        def writelines(self, buffers: list[bytes]) -> None:
-            self.writes.append(b"".join(buffers))
-
     async def play() -> None:
-        connection, encoder, socket = NativeClientConnection(), MessageEncoder(ProducerDefaults()), Writes()
+        connection, socket = NativeClientConnection(), Writes()
         connection.connection_made(cast(asyncio.Transport, socket))
         session, consumer = aio.Session(connection, 1, "auto"), aio.Consumer(connection, 1, 2, REQUESTS, 100, "auto")
         connection.attach(2, consumer)
@@ -152,24 +167,76 @@ def test_the_replies_to_all_requests_of_a_read_leave_together_with_the_acknowled
         responder.start(Answers())
         await asyncio.sleep(0)
         socket.writes.clear()
-        requests = [
-            encoder.message(b"%d" % n, {"reply_to": REPLIES, "correlation_id": f"{n}"}, None) for n in range(1, 4)
-        ]
-        heads = [
-            native.HEADER.pack(len(request.data), Kind.DELIVER, request.form, 0, 2, first, 1)
-            for first, request in enumerate(requests, 1)
-        ]
-        feed(connection, b"".join(head + request.data for head, request in zip(heads, requests, strict=True)))
+        feed(connection, b"".join(delivery(b"%d" % first, 2, first) for first in range(1, 4)))
         [written] = socket.writes
         frames = native.FrameDecoder(1 << 20).feed(written)
         assert [frame.kind for frame in frames] == [Kind.SEND, Kind.SEND, Kind.SEND, Kind.ACKNOWLEDGE]
         assert frames[-1].first == 3
 
-    def feed(connection: NativeClientConnection, data: bytes) -> None:
-        connection.get_buffer(-1)[: len(data)] = data
-        connection.buffer_updated(len(data))
+    uvloop.run(play())
+
+
+def test_a_read_that_fails_halfway_ends_the_responder() -> None:
+    class Broken:
+        def handle(self, frame: native.Frame) -> None:
+            raise KeyError(frame.link)
+
+        def lost(self, error: MessagingError) -> None: ...
+
+    async def play() -> None:
+        connection = NativeClientConnection()
+        connection.connection_made(cast(asyncio.Transport, Writes()))
+        consumer, answers = aio.Consumer(connection, 1, 2, REQUESTS, 100, "auto"), Answers()
+        connection.attach(2, consumer)
+        connection.attach(3, Broken())
+        responder = NativeResponder(aio.Session(connection, 1, "auto"), consumer, persistent=False)
+        responder.start(answers)
+        await asyncio.sleep(0)
+        with pytest.raises(KeyError) as broken:
+            feed(connection, delivery(b"1", 2, 1) + delivery(b"2", 3, 1))
+        # The event loop does this after an error of the reader.
+        connection.connection_lost(broken.value)
+        assert "connection to the broker is lost" in str(await asyncio.wait_for(answers.failed, 200))
 
     uvloop.run(play())
+
+
+def test_a_reply_that_comes_when_its_request_was_abandoned_is_not_that_to_the_next(tmp_path: Path) -> None:
+    async def main() -> None:
+        broker = LocalBroker(Settings(name="late", listen=(), data=tmp_path))
+        async with asyncio.timeout(240), broker:
+            connection = await DRIVERS["native"]("bindings:late").connect()
+            requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+            assert isinstance(requester, NativeRequester)
+            responder = await connection.responder(REQUESTS, prefetch=10, persistent=False)
+            responder.start(Answers())
+            requester.ask(b"1", "1-1", lambda _: None)
+            # Until the reply is there, but before the event loop calls the requester.
+            while not requester._requester._consumer.buffered:
+                await asyncio.sleep(0)
+            requester.stop()
+            assert (await requester.request(b"2", "1-2")).body == b"re:2"
+            await connection.close()
+
+    uvloop.run(main())
+
+
+def test_requests_whose_replies_are_not_confirmed_go_to_the_next_responder(tmp_path: Path) -> None:
+    async def play(connection: DriverConnection) -> None:
+        requester = await connection.requester(REQUESTS, REPLIES, persistent=False)
+        asked = asyncio.ensure_future(requester.request(b"1", "1-1"))
+        for redelivered in (False, True):
+            responder, answers = await connection.responder(REQUESTS, prefetch=10, persistent=True), Answers()
+            responder.start(answers)
+            while not answers.batches:
+                await asyncio.sleep(0)
+            assert answers.batches == [RequestBatch([b"1"], redelivered)]
+            if not redelivered:
+                await responder.stop()
+                await responder.close()
+        assert (await asked).body == b"re:1"
+
+    against_a_broker(tmp_path, play)
 
 
 def test_requests_of_a_stopped_responder_go_to_the_next_one(tmp_path: Path) -> None:

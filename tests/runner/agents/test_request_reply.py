@@ -20,9 +20,9 @@ MAKER = BodyMaker(1, 64, 1)
 
 
 class Asked(DriverRequester):
-    """Replies to the first requests, then as `last` says: an error, or nothing (None)."""
+    """Replies to the first requests, then as `last` says: an error, or nothing (None). KeyError is raised at once."""
 
-    def __init__(self, replies: int, last: Reply | DriverError | None = None) -> None:
+    def __init__(self, replies: int, last: Reply | DriverError | KeyError | None = None) -> None:
         self._replies = replies
         self._last = last
         self.times: list[int] = []
@@ -32,6 +32,8 @@ class Asked(DriverRequester):
         self.times.append(now())
         seq = len(self.times) - 1
         reply = Reply(MAKER.make_reply(seq, body), False) if seq < self._replies else self._last
+        if isinstance(reply, KeyError):
+            raise reply
         if reply is not None:
             asyncio.get_running_loop().call_soon(on_reply, reply)
 
@@ -94,6 +96,19 @@ def test_a_foreign_reply_ends_the_role(folder: RunFolder, recorder: Recorder) ->
     assert outcomes(folder) == [(0, "confirmed")]
 
 
+@pytest.mark.parametrize("rate", [None, 1000.0])
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_driver_that_breaks_ends_the_role(
+    folder: RunFolder, recorder: Recorder, rate: float | None, sent: int
+) -> None:
+    requester, point = Asked(sent, KeyError("broken")), asking(requesters=1, messages=5, rate=rate)
+    role = RequesterRole(Role("requester", 0, 0), point, requester, recorder)
+    with pytest.raises(KeyError, match="broken"):
+        asyncio.run(role.play(Timeline.of(point, 0)))
+    recorder.close()
+    assert outcomes(folder) == [*[(seq, "confirmed") for seq in range(sent)], (sent, "unknown")]
+
+
 def test_no_request_is_sent_before_its_time_and_none_is_skipped(folder: RunFolder, recorder: Recorder) -> None:
     requester, point = Asked(100), asking(requesters=1, messages=6, rate=1000.0)
     role = RequesterRole(Role("requester", 0, 0), point, requester, recorder)
@@ -138,3 +153,14 @@ def test_replies_that_were_not_confirmed_are_unknown(
     asyncio.run(play())
     recorder.close()
     assert outcomes(folder) == [(0, "confirmed"), (1, second)]
+
+
+class Broken(Batches):
+    def start(self, handler: RequestHandler) -> None:  # noqa: ARG002
+        raise DriverError("closed")
+
+
+def test_a_responder_that_cannot_start_has_failed(recorder: Recorder) -> None:
+    role = ResponderRole(Role("responder", 0, 0), asking(responders=1), Broken(), recorder)
+    asyncio.run(role.play(Timeline.of(asking(responders=1), 0)))
+    assert str(role.failed) == "closed"

@@ -99,9 +99,9 @@ class AmqpResponder(CallbackResponder):
             self._last_tag = 0
 
     async def close(self) -> None:
-        if self._channel.failed is None and self._last_tag:
-            self._channel.send_method("basic.ack", self._last_tag, True)
         await self._channel.wait_confirmed()
+        if self._last_tag:
+            self._channel.send_method("basic.ack", self._last_tag, True)
         await self._channel.close()
 
     def _to(self, reply_to: str) -> AmqpPublisher:

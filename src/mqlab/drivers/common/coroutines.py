@@ -36,8 +36,8 @@ class CoroutineRequester(DriverRequester):
         reply: Reply | DriverError
         try:
             reply = await self.request(body, correlation_id)
-        except DriverError as error:
-            reply = error
+        except Exception as error:  # any error: the role must not wait without an end
+            reply = error if isinstance(error, DriverError) else DriverError(repr(error))
         self._asking = None
         on_reply(reply)
 

@@ -4,7 +4,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, RequestBatch, RequestHandler, Responder
+from mqlab.drivers.api import RequestBatch, RequestHandler, Responder
 
 
 class CallbackResponder(Responder):
@@ -61,7 +61,7 @@ class CallbackResponder(Responder):
             await self.wait_sent()
             if self._persistent:
                 handler.on_confirmed()
-        except DriverError as error:
+        except Exception as error:  # as above
             self._fail(error)
             return
         finally:

@@ -19,7 +19,7 @@ class MqttRequester(DriverRequester):
         self._publishing = MqttPublisher(client.version, topic, qos=int(persistent))
         self._response_topic = response_topic
         self._persistent = persistent
-        self._pending = PendingReply()
+        self._pending = PendingReply(self._abandon)
         # A request that waits until the system confirms earlier ones.
         self._waiting: asyncio.Task[None] | None = None
 
@@ -56,10 +56,12 @@ class MqttRequester(DriverRequester):
         except DriverError as error:
             pending.settle(error)
 
-    def stop(self) -> None:
-        self._pending.stop()
+    def _abandon(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
+
+    def stop(self) -> None:
+        self._pending.stop()
 
     async def close(self) -> None:
         self.stop()
@@ -72,7 +74,7 @@ class MqttResponder(CallbackResponder):
         self._client = client
         client.on_arrival = self.arrived
         self._publishing: dict[str, MqttPublisher] = {}
-        # The reply address and correlation id of each request of the last batch, and their replies.
+        # The reply address and correlation id of each request of the last batch, and replies that are not all sent.
         self._reply_topics: list[tuple[bytes, str]] = []
         self._replies: Sequence[bytes] = ()
         self._unacknowledged = b""
@@ -107,13 +109,14 @@ class MqttResponder(CallbackResponder):
             return
         for body, to in zip(self._replies, self._reply_topics, strict=True):
             await client.publish(self._reply(body, client.reserve_id() or (await client.reserve_ids(1)).item(), *to))
+        self._replies = ()
         await client.wait_confirmed()
         self._acknowledge()
 
     async def close(self) -> None:
-        if self._client.failed is None:
-            self._acknowledge()
         await self._client.wait_confirmed()
+        if not self._replies:
+            self._acknowledge()
         await self._client.flush()
         await self._client.close()
 

@@ -26,6 +26,9 @@ class NativeRequester(DriverRequester):
             self._waiting = asyncio.ensure_future(self._request(body, correlation_id))
 
     def _arrived(self) -> None:
+        if self._waiting is not None:
+            # The reply is to an earlier request, which was abandoned after its arrival.
+            return
         try:
             reply = _checked(self._requester.take_reply(), self._pending.correlation_id)
         except (MessagingError, MalformedPayloadError, DriverError) as error:
@@ -110,13 +113,15 @@ class NativeResponder(CallbackResponder):
             await asyncio.gather(*sends)
         except MessagingError as error:
             raise DriverError(str(error)) from error
+        self._unsent = []
         self._consumer.acknowledge()
 
     async def close(self) -> None:
         with translated():
             for producer in self._producers.values():
                 await producer.close()
-            await self._consumer.close()
+            # The broker redelivers requests whose replies were not sent, or not confirmed.
+            await self._consumer.close(unprocessed=len(self._unsent))
 
 
 def _checked(message: Message, correlation_id: str) -> Reply:

@@ -70,6 +70,7 @@ class PubSubRequester(DriverRequester):
         self._responders: list[bytes] = []
         self._turn = 0
         self._pending = PendingReply(lambda: replies.forget(self._token))
+        client.on_lost(lambda reason: self._pending.settle(DriverError(reason)))
         self._token = b""
 
     async def open(self) -> None:

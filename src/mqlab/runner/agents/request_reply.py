@@ -46,8 +46,8 @@ class RequesterRole:
         self._timeline = timeline
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await sleep_until(timeline.start)
-        self._plan_next()
         try:
+            self._plan_next()
             await self._ended
         except BaseException:
             self._requester.stop()
@@ -67,10 +67,15 @@ class RequesterRole:
 
     def _send_when_due(self, planned: int) -> None:
         """A timer of whole milliseconds may fire early, and no request is sent before its time."""
+        if self._ended.done():
+            return
         if (left := planned - now()) > 0:
             self._ended.get_loop().call_later(left / 1e9, self._send_when_due, planned)
-        elif not self._ended.done():
+            return
+        try:
             self._send(planned)
+        except Exception as error:  # any error: the role must not end silently
+            self._ended.set_exception(error)
 
     def _send(self, planned: int) -> None:
         seq = self.counters.sent
@@ -87,7 +92,7 @@ class RequesterRole:
         try:
             self._record(*reply)
             self._plan_next()
-        except Exception as error:  # any error: the role must not end silently
+        except Exception as error:  # as above
             self._ended.set_exception(error)
 
     def _record(self, reply: bytes, redelivered: bool) -> None:
@@ -98,7 +103,7 @@ class RequesterRole:
         responder, reply_seq = message_id(reply)
         self._record_answered(
             requester=role.number, destination=role.destination, seq=seq, bytes=len(body), t_planned=self._planned,
-            t_sent=sent, reply_destination=role.destination + 1, responder=responder, reply_seq=reply_seq,
+            t_sent=sent, reply_destination=role.reply_destination, responder=responder, reply_seq=reply_seq,
             reply_bytes=len(reply), damaged=self._check.is_damaged_reply(reply), t_received=received,
             redelivered=redelivered, mismatched=not is_reply_to(body, reply),
         )  # fmt: skip
@@ -106,9 +111,9 @@ class RequesterRole:
         counters.sent = counters.sent_messages = seq + 1
         counters.received += 1
         counters.received_messages += 1
-        if timeline.measure <= sent < timeline.stop:
+        if timeline.counts(sent):
             counters.counted_sent += 1
-        if timeline.measure <= received < timeline.stop:
+        if timeline.counts(received):
             counters.counted_received += 1
             counters.counted_round_trips += 1
 
@@ -146,9 +151,11 @@ class ResponderRole:
         """Runs until it is cancelled."""
         self._timeline = timeline
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._responder.start(self)
         try:
+            self._responder.start(self)
             await self._ended
+        except Exception as error:  # any error: the role must not end silently
+            self.failed = error
         finally:
             await self._responder.stop()
             if self._persistent:
@@ -170,15 +177,15 @@ class ResponderRole:
         replies = [make_reply(seq, body) for seq, body in enumerate(requests.bodies, first_seq)]
         counters.received += count
         counters.received_messages += count
-        if timeline.measure <= received < timeline.stop:
+        if timeline.counts(received):
             counters.counted_received += count
         counters.sent += count
         counters.sent_messages += count
         sent = now()
-        if timeline.measure <= sent < timeline.stop:
+        if timeline.counts(sent):
             counters.counted_sent += count
         self._unconfirmed.append(
-            producer=self.role.number, destination=self.role.destination + 1, first_seq=first_seq, count=count,
+            producer=self.role.number, destination=self.role.reply_destination, first_seq=first_seq, count=count,
             bytes=count * self._size, t_planned=sent, t_sent=sent, t_confirmed=NO_TIME, outcome=UNKNOWN_CODE,
         )  # fmt: skip
         return replies
@@ -188,6 +195,5 @@ class ResponderRole:
         self._unconfirmed.release(t_confirmed=now(), outcome=CONFIRMED_CODE)
 
     def on_failure(self, error: Exception) -> None:
-        self.failed = error
         if not self._ended.done():
-            self._ended.set_result(None)
+            self._ended.set_exception(error)
