@@ -67,11 +67,6 @@ class Consumer(MessageIteration):
         """The last delivery id that the application has received."""
         return self._taken_id - len(self.unread)
 
-    @property
-    def buffered(self) -> int:
-        """How many messages a receive gives without waiting, at least."""
-        return len(self.unread) + len(self._deliveries)
-
     async def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next delivery, which may have many messages. Raises TimeoutError after `timeout` seconds."""
         if self.unread:

@@ -141,9 +141,12 @@ def test_an_error_of_the_handler_reaches_it() -> None:
 
 @pytest.mark.parametrize("fails", ["wait_sent", "on_confirmed"])
 def test_an_error_after_the_replies_were_sent_is_reported(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    def fail() -> None:
+        raise KeyError("missing")
+
     async def play() -> None:
         responder, answers = Arrivals(persistent=True), Answers()
-        monkeypatch.setattr(responder if fails == "wait_sent" else answers, fails, lambda: {}["missing"])
+        monkeypatch.setattr(responder if fails == "wait_sent" else answers, fails, fail)
         responder.start(answers)
         await turns()
         responder.arrive(b"1")

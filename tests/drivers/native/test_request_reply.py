@@ -212,7 +212,7 @@ def test_a_reply_that_comes_when_its_request_was_abandoned_is_not_that_to_the_ne
             responder.start(Answers())
             requester.ask(b"1", "1-1", lambda _: None)
             # Until the reply is there, but before the event loop calls the requester.
-            while not requester._requester._consumer.buffered:
+            while not requester._requester._consumer._deliveries:
                 await asyncio.sleep(0)
             requester.stop()
             assert (await requester.request(b"2", "1-2")).body == b"re:2"
