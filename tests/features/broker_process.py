@@ -39,6 +39,11 @@ class BrokerProcess:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
+    def thaw(self) -> None:
+        """Let a frozen process go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     async def kill(self) -> None:
         """Kill the process, unless it has ended."""
         if self._process is not None and self._process.returncode is None:

@@ -128,7 +128,7 @@ class Connection:
         return reply
 
     async def close(self) -> None:
-        """Flush, then close. Raises MessagingError if the broker grants too little credit to flush everything."""
+        """Flush, then close. Raises MessagingError if the broker does not take everything that was sent."""
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 for session in self._sessions:
@@ -139,7 +139,9 @@ class Connection:
         except ClosedError:
             pass
         finally:
-            await self.drop()
+            has_left = await self._connection.close(CLOSE_TIMEOUT_S)
+        if not has_left:
+            raise MessagingError("closed, but the last messages are unsent: the broker does not read")
 
     async def drop(self) -> None:
         """Close at once, and discard what is unsent."""

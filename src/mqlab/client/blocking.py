@@ -99,7 +99,7 @@ class Connection:
         return self._loop.run(self._aio.ask(operation, **arguments))
 
     def close(self) -> None:
-        """Flush, then close. Raises MessagingError if the broker grants too little credit to flush everything."""
+        """Flush, then close. Raises MessagingError if the broker does not take everything that was sent."""
         if not self._closed:
             self._closed = True
             try:

@@ -14,7 +14,7 @@ from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 # The longest frame that a broker may send, unless its HELLO announces a higher limit.
 _FRAME_LIMIT_BYTES = 64 * 1024 * 1024
 _LARGE_BYTES = 16 * 1024
-_TLS_CLOSE_TIMEOUT_S = 1.0
+_CLOSE_NOTIFICATION_S = 1.0
 _SEND, _ACKNOWLEDGE, _RECEIVE, _REQUEST = map(int, (Kind.SEND, Kind.ACKNOWLEDGE, Kind.RECEIVE, Kind.REQUEST))
 
 
@@ -228,20 +228,30 @@ class NativeClientConnection(asyncio.BufferedProtocol):
             raise RefusedError(str(reply["error"]))
         return reply
 
-    async def close(self) -> None:
+    async def close(self, timeout_s: float = 0.0) -> bool:
+        """Close. Returns whether everything that was written has left; the rest is discarded after `timeout_s`."""
         transport = self._transport
         if transport is None:
-            return
+            return True
         self.disconnect(ClosedError("the connection was closed"))
         await asyncio.sleep(0)
-        if transport.get_extra_info("sslcontext") is not None:
-            # TLS waits for the peer's close notification, which a broken peer never sends.
-            try:
-                async with asyncio.timeout(_TLS_CLOSE_TIMEOUT_S):
-                    await self._disconnected.wait()
-            except TimeoutError:
-                transport.abort()
-                await asyncio.sleep(0)
+        # TLS waits for the peer's close notification, which a broken peer never sends.
+        if self._disconnected.is_set() or await self._is_lost_within(_CLOSE_NOTIFICATION_S):
+            return True
+        if transport.get_write_buffer_size() and await self._is_lost_within(timeout_s):
+            return True
+        unsent = transport.get_write_buffer_size()
+        transport.abort()
+        await asyncio.sleep(0)
+        return not unsent
+
+    async def _is_lost_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._disconnected.wait()
+        except TimeoutError:
+            return False
+        return True
 
     # Called by the transport
 
