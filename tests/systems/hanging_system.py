@@ -3,13 +3,16 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 import pytest
 
 from mqlab.drivers import DriverConnection, DriverError, DriverRequester, Receiver, ReceiverOptions, Responder, Sender
+from mqlab.drivers.common import pending_reply
 from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
@@ -32,17 +35,35 @@ def check_hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def frozen(running: Running) -> Iterator[None]:
-    """All of its processes, as they are."""
+    """All of its processes, as they are.
+
+    On a busy machine the threads of a process run on for a while after its signal, and would still answer.
+    """
     assert running.pid is not None
     root = psutil.Process(running.pid)
     family = [root, *root.children(recursive=True)]
     for one in family:
         one.send_signal(signal.SIGSTOP)
+    while not all(map(_is_stopped, family)):
+        time.sleep(0.001)
     try:
         yield
     finally:
         for one in family:
             one.send_signal(signal.SIGCONT)
+
+
+def _is_stopped(process: psutil.Process) -> bool:
+    """Whether all threads of the process are."""
+    try:
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in _thread_stats(process)]
+    except OSError:  # a thread has just ended
+        return False
+    return {*states} == {"T"}
+
+
+def _thread_stats(process: psutil.Process) -> Iterator[Path]:
+    return Path(f"/proc/{process.pid}/task").glob("*/stat")
 
 
 async def _hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +98,7 @@ def _shorten_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, module in [*sys.modules.items()]:
         if name.startswith("mqlab.drivers.") and hasattr(module, "with_timeout"):
             monkeypatch.setattr(module, "with_timeout", _soon)
+    monkeypatch.setattr(pending_reply, "BLOCKED_TIMEOUT_S", _SHORT_TIMEOUT_S)
 
 
 async def _soon(answer: Awaitable[object], _: float = 0, failure: str = "the system did not answer") -> object:
