@@ -3,10 +3,8 @@
 import asyncio
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import psutil
 import pytest
@@ -17,6 +15,7 @@ from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import Running
+from process_helpers import freeze
 
 from .real_system import Real
 
@@ -35,35 +34,16 @@ def check_hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def frozen(running: Running) -> Iterator[None]:
-    """All of its processes, as they are.
-
-    On a busy machine the threads of a process run on for a while after its signal, and would still answer.
-    """
+    """All of its processes, as they are."""
     assert running.pid is not None
     root = psutil.Process(running.pid)
     family = [root, *root.children(recursive=True)]
-    for one in family:
-        one.send_signal(signal.SIGSTOP)
-    while not all(map(_is_stopped, family)):
-        time.sleep(0.001)
+    freeze(*family)
     try:
         yield
     finally:
         for one in family:
             one.send_signal(signal.SIGCONT)
-
-
-def _is_stopped(process: psutil.Process) -> bool:
-    """Whether all threads of the process are."""
-    try:
-        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in _thread_stats(process)]
-    except OSError:  # a thread has just ended
-        return False
-    return {*states} == {"T"}
-
-
-def _thread_stats(process: psutil.Process) -> Iterator[Path]:
-    return Path(f"/proc/{process.pid}/task").glob("*/stat")
 
 
 async def _hanging(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
