@@ -90,6 +90,27 @@ def test_it_works_in_the_lab(
 
 
 @pytest.mark.usefixtures("import_benchmarks")
+@pytest.mark.parametrize("requesters", [1, 8])
+def test_the_bare_relay_brings_every_requester_its_replies(requesters: int) -> None:
+    """Without them it fails, so that a rate of 0 only means that the time was too short."""
+    import _bare_relay
+
+    assert _bare_relay.round_trips(requesters, 1100, 1060, 0.1) >= 0
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+def test_the_bare_relay_stores_a_message_before_it_confirms_it(tmp_path: Path) -> None:
+    import _bare_relay
+
+    rate = _bare_relay.confirmed_sends(tmp_path, 1100, 24, 0.1)
+    (journal,) = tmp_path.iterdir()
+    messages, part = divmod(journal.stat().st_size, 1100)
+    assert part == 0
+    assert messages > 0
+    assert messages >= round(rate * 0.1)
+
+
+@pytest.mark.usefixtures("import_benchmarks")
 def test_a_key_without_its_client_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import _go_client
     import _tools
