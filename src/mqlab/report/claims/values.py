@@ -71,7 +71,7 @@ class ClaimValues(ABC):
 
     @abstractmethod
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
-        """Why the interval of a value is open; "" when it is not."""
+        """Why the interval of a value is open or wide; "" when it is not."""
 
     def peak(self, reference: Reference) -> Interval | None:  # noqa: ARG002 - only published values have peaks
         """The peak over all points of an open reference, where it was published."""
@@ -181,7 +181,7 @@ class MeasuredValues(ClaimValues):
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:
         point = self.point(reference)
         measure = self._measure(system, point, reference.metric)
-        # No metric is negative. One run has no spread: that leaves the interval open. Flagged runs say nothing.
+        # No metric is negative. One run among few points has no error that is known. Flagged runs say nothing.
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
@@ -222,7 +222,9 @@ class MeasuredValues(ClaimValues):
             return f"{metric} of {place} has too few independent observations beyond it"
         if measure.ci95 is None:
             return f"{place} has one valid run and so no interval"
-        return f"{place} was bound by the lab and is a lower bound" if measure.lower_bound else ""
+        if measure.lower_bound:
+            return f"{place} was bound by the lab and is a lower bound"
+        return f"{place} has one valid run, and the error of the other points" if measure.runs == 1 else ""
 
     def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
         measures = [self.results.measure(system, point, metric) for point in points]
