@@ -178,3 +178,21 @@ def test_rounds_that_share_noise_are_narrower_than_independent_ones() -> None:
         errors = [study.error(dict(zip(pair(study, n), (1.0, -1.0), strict=True))) for n in range(24)]
         widths.append(fmean(t975(degrees) * error for error, degrees in errors))
     assert widths[0] < 0.7 * widths[1]
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_common_base_cancels_in_the_difference_of_two_changes(more: int) -> None:
+    """The base is far noisier than the two points. `more`: rounds that it has alone with the first."""
+    chance, study = random.Random(11), StudyRounds(1)
+    for name, deviation, rounds in (("base", 0.3, 6 + more), ("low", 0.03, 6 + more), ("high", 0.03, 6)):
+        runs = {n: 1000 * math.exp(chance.gauss(0, deviation)) for n in range(rounds)}
+        study.add("first", "rate", ("trace", name), 1, runs)
+    low, high = (study.find_pair("first", "rate", ("trace", name), ("trace", "base")) for name in ("low", "high"))
+    assert low is not None
+    assert high is not None
+    assert len(high[1].values) == 6
+    change, _ = study.error({low[0]: 1.0, low[1]: -1.0})
+    weights = {low[0]: 1.0, high[0]: -1.0}
+    difference, _ = study.error(weights if not more else weights | {low[1]: -1.0, high[1]: 1.0})
+    assert difference < change if more else difference < change / 4
+    assert study.find_pair("first", "rate", ("trace", "low"), ("trace", "base")) == low, "errors add up by the object"

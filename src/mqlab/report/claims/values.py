@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
-from mqlab.pipeline.schema import MeasureRow, most_without_lab
+from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
@@ -209,9 +209,19 @@ class MeasuredValues(ClaimValues):
         low = 100 * ((1 + impact.low / 100) / of_base - 1)
         high = 100 * ((1 + impact.high / 100) * of_point - 1)
         is_bound = max(of_base, of_point) > 1
-        source = ("impact", system, point.scenario, point.name, reference.metric)
-        errors = None if is_bound else _errors(source, impact.ci95, impact.degrees_of_freedom, impact.value)
+        errors = None if is_bound else self._errors_of_change(system, point, impact)
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
+
+    def _errors_of_change(self, system: str, point: Point, impact: ImpactRow) -> Errors:
+        """Those of the point and of its base: a common base cancels in the difference of two changes."""
+        source = ("impact", system, point.scenario, point.name, impact.metric)
+        errors = _errors(source, impact.ci95 or 0.0, impact.degrees_of_freedom, impact.value)
+        names = (point.name, impact.base)
+        runs = self.results.rounds.find_pair(system, impact.metric, *((point.scenario, name) for name in names))
+        if not errors or runs is None:
+            return errors
+        percent = 100 + impact.value
+        return {one: errors[source]._replace(weight=sign * percent) for one, sign in zip(runs, (1, -1), strict=True)}
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
         measure = self._measure(system, point, metric)

@@ -11,7 +11,7 @@ docs/decisions/0024-paired-rounds.md: why.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import floor, sqrt
@@ -79,6 +79,7 @@ class StudyRounds:
         self._looks = looks
         self._runs: dict[_Series, dict[tuple[str, str], MeasuredRuns]] = {}
         self._found: dict[tuple[str, str, tuple[str, str]], MeasuredRuns] = {}
+        self._parts: dict[tuple[MeasuredRuns, tuple[int, ...]], MeasuredRuns] = {}
         self._shared: dict[_Series, SharedNoise | None] = {}
         self._correlations: dict[_PairKind, float] = {}
 
@@ -101,6 +102,23 @@ class StudyRounds:
         """None where nothing tells the noise of the runs: all are equal, or it is a single one among few points."""
         found = self._found.get((system, metric, point))
         return found if found and (found.noise or self._shared_noise(found.series)) else None
+
+    def find_pair(
+        self, system: str, metric: str, first: tuple[str, str], second: tuple[str, str]
+    ) -> tuple[MeasuredRuns, MeasuredRuns] | None:
+        """Two points by their common rounds alone; None where these are too few."""
+        one, other = self.find(system, metric, first), self.find(system, metric, second)
+        if one is None or other is None or not one.is_paired(other):
+            return None
+        rounds = one.common_rounds(other)
+        return self._within(one, rounds), self._within(other, rounds)
+
+    def _within(self, runs: MeasuredRuns, rounds: Sequence[int]) -> MeasuredRuns:
+        """The same runs, of some rounds: one object for equal rounds."""
+        if len(rounds) == len(runs.values):
+            return runs
+        values = {number: runs.values[number] for number in rounds}
+        return self._parts.setdefault((runs, tuple(rounds)), replace(runs, values=values))
 
     def error(self, weights: Mapping[MeasuredRuns, float]) -> tuple[float, int]:
         """The standard error of a figure, and its degrees of freedom; for a t975 that stands for each of the looks.
@@ -172,7 +190,9 @@ class StudyRounds:
         return self.correlation(one, other) * common / sqrt(len(one.values) * len(other.values))
 
     def correlation(self, one: MeasuredRuns, other: MeasuredRuns) -> float:
-        """That of two runs of a round, by all pairs of their kind."""
+        """That of two runs of a round, by all pairs of their kind; 1 for the same runs."""
+        if one.series == other.series and one.point == other.point:
+            return 1.0
         first, second = sorted((one.series, other.series))
         kind = first, second, one.point == other.point
         if kind not in self._correlations:
