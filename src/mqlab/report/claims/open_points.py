@@ -28,7 +28,7 @@ from mqlab.study.statistics import LOOKS, next_look
 # Of the runs of a point, relative to their mean, as long as too few points have two.
 _USUAL_DEVIATION: Final = 0.1
 # The runs for which the points of a claim go on that is about a metric which the agents do not count.
-_UNCOUNTED_RUNS: Final = (3, 6)
+_UNCOUNTED_RUNS: Final = (3, 6, 12)
 
 
 def open_points(

@@ -100,8 +100,15 @@ class ClaimValues(ABC):
         """All points that match an open reference; raises MissingValueError when there are none."""
         points = self.all_points().find(reference)
         if not points:
-            raise MissingValueError(f"the study has no point {reference.place} at the scale {self.results.scale}")
+            raise MissingValueError(self._not_at_scale(reference))
         return points
+
+    def _not_at_scale(self, reference: Reference) -> str:
+        """Why there is no such point, and at which scale there is."""
+        study, scale = self.results.study, self.results.scale
+        others = (name for name in study.scales if name != scale and PointIndex(study.points(name)).find(reference))
+        asked = next((f": it is asked at the scale {name}" for name in others), "")
+        return f"the study has no point {reference.place} at the scale {scale}{asked}"
 
     def given_settings(self, expression: Expression, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - a published system has none
         """Those of these settings and parameters that the systems and points of a check were given, in words."""
