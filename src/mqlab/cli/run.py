@@ -154,7 +154,7 @@ def _run_all(
 ) -> list[RunFolder]:
     """Run the studies one after the other. The index of the reports is written even if a study fails.
 
-    What a study leaves of the budget of its scale, since all its claims are decided, the next ones get.
+    The next studies get the time that a study leaves of its budget since all its claims are decided.
     """
     done: list[RunFolder] = []
     pipeline_time = PipelineTime()

@@ -20,7 +20,7 @@ from mqlab.study.statistics import look_quantile
 
 # With fewer points nothing can be said of how much their variances agree.
 FEWEST_POINTS: Final = 4
-# What the other points may be worth to a point, in degrees of freedom. Below 1 they differ too much to tell anything;
+# The worth of the other points to a point, in degrees of freedom. Below 1 they differ too much to tell anything;
 # beyond the last Student's t hardly falls.
 _WORTHS: Final = np.array([0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 50, 100, 200], dtype=float)
 # A single run cannot show that its point is noisier than the others: they are worth no more to it.

@@ -124,7 +124,7 @@ class StudyRounds:
         """The standard error of a figure, and its degrees of freedom; for a t975 that stands for each of the looks.
 
         `weights`: the change of the figure for a relative change of each mean. The errors of runs that are not paired
-        add up as squares, with the degrees of freedom by Satterthwaite's formula. What all points tell counts once.
+        add up as squares, with the degrees of freedom by Satterthwaite's formula. The noise of all points counts once.
         """
         noises, own, shared = [], 0, 0
         for group in paired_groups(weights):
