@@ -235,6 +235,16 @@ def test_two_systems_have_a_row_each(small: SyntheticRuns, write: Write) -> None
     assert "ActiveMQ 5.3.2 (measured here), measured here: 8,917" in picture
 
 
+def test_a_figure_of_one_run_says_what_its_interval_rests_on(small: SyntheticRuns, write: Write) -> None:
+    note = "one run: the interval is that of a run by the noise of the system's other points."
+    assert note not in page_of(small, write).text
+    for row in small.rows["measures"]:
+        row["runs"] = 1
+    page = page_of(small, write)
+    assert page.table(MATRIX).row("embedded")[2].endswith(", one run")
+    assert note in page.text
+
+
 @pytest.mark.parametrize("ci95", [None, 1e12])
 def test_an_unknown_or_huge_interval_breaks_nothing(small: SyntheticRuns, write: Write, ci95: float | None) -> None:
     for row in small.rows["measures"]:
