@@ -190,7 +190,7 @@ class DriverRequester(ABC):
         """
 
     async def request(self, body: bytes, correlation_id: str) -> Reply:
-        """The same, for those who wait."""
+        """`ask` for callers that wait."""
         answer: asyncio.Future[Reply | DriverError] = asyncio.get_running_loop().create_future()
         self.ask(body, correlation_id, partial(settle, answer))
         try:

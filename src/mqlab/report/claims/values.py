@@ -104,7 +104,7 @@ class ClaimValues(ABC):
         return points
 
     def _not_at_scale(self, reference: Reference) -> str:
-        """Why there is no such point, and at which scale there is."""
+        """The reason that the point is missing, with the scale that has it."""
         study, scale = self.results.study, self.results.scale
         others = (name for name in study.scales if name != scale and PointIndex(study.points(name)).find(reference))
         asked = next((f": it is asked at the scale {name}" for name in others), "")
