@@ -8,8 +8,8 @@ import pytest
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.pipeline.kernels.run_counts import run_counts
-from mqlab.pipeline.kernels.run_deliveries import SCHEMA, run_deliveries
+from mqlab.pipeline.kernels.run_counts import gaps, row_counts
+from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, align_clocks
 from mqlab.pipeline.measure_tables import EventSources, examine_events
 from mqlab.pipeline.run_source import ROWS, count_rows, divide, read_files
@@ -22,7 +22,9 @@ def events_of(folder: RunFolder) -> dict[str, pa.Table]:
 
 def counted(events: dict[str, pa.Table]) -> dict[str, pa.Table]:
     aligned = align_clocks(events)
-    counts = {"deliveries": pa.Table.from_batches(run_deliveries(aligned, {}), SCHEMA), **run_counts(aligned, {})}
+    counts = {
+        "deliveries": run_deliveries(aligned, {}), "gaps": gaps(aligned["sends"]), **row_counts(aligned, {}),
+    }  # fmt: skip
     keys = ("run", "agent", "bucket", "measured", "slot", "application", "operation")
     return {
         name: table.sort_by([(key, "ascending") for key in keys if key in table.column_names])
