@@ -23,10 +23,9 @@ from mqlab.pipeline.run_source import (
     windows_by_run,
 )
 
-# A run with more event rows is cut into blocks that have at most so many, unless so many share a message. A task takes
-# some 500 bytes for a row.
+# A run with more event rows is cut into blocks that have at most so many, unless so many share a message.
 BLOCK_ROWS: Final = 2_000_000
-# Event rows in a slice, unless a row group has more. A task takes some 200 bytes for a row, and reads a part at a time.
+# Event rows in a slice, unless a row group has more; a task reads a part at a time.
 SLICE_ROWS: Final = 2_000_000
 
 
