@@ -1,4 +1,4 @@
-"""The load tools that come with other systems: how each is got, and the rate it says it reached."""
+"""The load tools of other systems and the round-trip client in Go: how each is got, and the rate it says it reached."""
 
 import re
 import subprocess
@@ -8,33 +8,50 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+import _go_client as go_client
 from _common import say
-from mqlab.systems import Running
+from mqlab.systems import SYSTEMS, Running, SystemFailedError, system
 from mqlab.systems.install.download import Archive, Debian, GoProgram, Jars, Java, Part, install, path_of
 from mqlab.systems.program import ProgramRunning
 
-SIZE = 12
+SIZE, KIB = 12, 1024
 _SECONDS = 120
 # Java is quick only after it has run for a while; the lab does not count its warm-up, either.
-_WARM_SECONDS = 5
+_JAVA_SECONDS = 5
+# Of the round-trip client.
+_WARM_UP_SECONDS = 0.3
 
 
 @dataclass(frozen=True)
 class Tool:
-    """`rate` plays one producer and one consumer of 12-byte messages on what is up: messages a second."""
+    """`rate` plays the load of `point`, a key of `peers.py`, on what is up: messages or round trips a second."""
 
     system: str
-    parts: tuple[Part, ...]
+    get: Callable[[], None]
     rate: Callable[[Running, float], float]
+    point: str = "A"
 
-    def get(self) -> None:
-        for part in self.parts:
-            install(part, say)
+    @property
+    def key(self) -> str:
+        return self.system if self.point == "A" else f"{self.system}_{self.point}"
+
+    def unavailable(self) -> str:
+        """Why the system or the tool cannot be had; "": both are there now."""
+        if self.system not in SYSTEMS:
+            return f"there is no system {self.system}"
+        if why := system(self.system).missing():
+            return why
+        try:
+            self.get()
+        except SystemFailedError as error:
+            return str(error)
+        return ""
 
 
 def _parts(running: Running) -> tuple[Part, ...]:
@@ -63,7 +80,7 @@ def rabbitmq(running: Running, seconds: float) -> float:
     said = output(
         path_of(Java()), "-cp", path_of(PERF_TEST) / "*", "com.rabbitmq.perf.PerfTest", "-h", _url("amqp", running),
         "-x", 1, "-y", 1, "-s", SIZE, "-a", "-ad", "true", "-u", _name(),
-        "-z", _WARM_SECONDS + measured,
+        "-z", _JAVA_SECONDS + measured,
     )  # fmt: skip
     return fmean(numbers(r"received: ([\d,]+) msg/s", said)[-measured:])
 
@@ -77,8 +94,8 @@ def artemis(running: Running, seconds: float) -> float:
     url = _url("tcp", running)
     said = output(
         path_of(archive) / "bin" / "artemis", "perf", "client", "--url", f"{url}?confirmationWindowSize=20000",
-        "--consumer-url", url, "--max-pending", 100, "--message-size", SIZE, "--warmup", _WARM_SECONDS,
-        "--duration", _WARM_SECONDS + max(3, round(seconds)), f"topic://{_name()}",
+        "--consumer-url", url, "--max-pending", 100, "--message-size", SIZE, "--warmup", _JAVA_SECONDS,
+        "--duration", _JAVA_SECONDS + max(3, round(seconds)), f"topic://{_name()}",
     )  # fmt: skip
     return fmean(numbers(r"(?s)warmup false.*?received: *([\d,]+)", said))
 
@@ -128,7 +145,7 @@ def kafka(running: Running, seconds: float) -> float:
 
     The topic is as the lab's: one partition. So is how the producer gathers; `acks` is the same by default.
     """
-    warm, topic, server = 400_000 * _WARM_SECONDS, _name(), ":".join(map(str, _host(running)))
+    warm, topic, server = 400_000 * _JAVA_SECONDS, _name(), ":".join(map(str, _host(running)))
     count = warm + round(400_000 * max(seconds, 2))
     admin = AdminClient({"bootstrap.servers": server, "log_level": 0})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
@@ -156,13 +173,29 @@ def _rate_after(warm: int, said: str) -> float:
     return (last - first) / (end - begin).total_seconds()
 
 
+def round_trips(name: str, requesters: int, running: Running, seconds: float) -> float:
+    """The client in Go, with the name of the system, whose output is the rate."""
+    address = ":".join(map(str, _host(running)))
+    return float(output(go_client.program(), name, address, requesters, KIB, _WARM_UP_SECONDS, seconds))
+
+
+def _install(*parts: Part) -> None:
+    for part in parts:
+        install(part, say)
+
+
 TOOLS = (
-    Tool("nats", (NATS_BENCH,), nats),
-    Tool("rabbitmq", (Java(), PERF_TEST), rabbitmq),
-    Tool("artemis", (), artemis),
-    Tool("mosquitto", (MOSQUITTO,), mosquitto),
-    Tool("kafka", (), kafka),
-    Tool("redis", (REDIS,), redis),
+    Tool("nats", partial(_install, NATS_BENCH), nats),
+    Tool("rabbitmq", partial(_install, Java(), PERF_TEST), rabbitmq),
+    Tool("artemis", _install, artemis),
+    Tool("mosquitto", partial(_install, MOSQUITTO), mosquitto),
+    Tool("kafka", _install, kafka),
+    Tool("redis", partial(_install, REDIS), redis),
+    *(
+        Tool(name, go_client.build, partial(round_trips, name, requesters), f"RR{requesters}")
+        for name in ("nats", "redis")
+        for requesters in (1, 8)
+    ),
 )
 
 

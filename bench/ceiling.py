@@ -8,34 +8,50 @@ A_lab, D_lab: the same scenarios as the lab runs them, which also numbers, check
 All of these are packed, on both sides of each ratio: 32,768 records a message in A, 1,024 in D.
 A_per_message: message by message, by the plain API on either side, over a bare Python loop that builds such messages
 and sends them in frames of the same size to a process that throws them away.
+RR1, RR8, P: those of `peers.py` on the embedded broker as the lab plays them, message by message, every message checked
+and recorded, and without `busy_wait`; over a bare relay of the same round trips (`_bare_relay.py`), which in P writes
+and syncs each message as the broker's store does. Both sides have one process with all requesters on one connection and
+one with the responder; in P one with the sender and one with the consumer.
 """
 
 import asyncio
 import multiprocessing
 import socket
 import struct
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import SpawnProcess as Process
 from multiprocessing.synchronize import Event
-from typing import ClassVar, cast
+from pathlib import Path
+from typing import ClassVar, Unpack, cast
 
 import numpy as np
 import uvloop
 
+import _bare_relay
 from _common import arguments, finish, interleaved, medians, ratio
 from _lab import Lab, scenario
 from mqlab.client import aio, connect
+from mqlab.client.headers import Headers, MessageEncoder, ProducerDefaults
 from mqlab.study import Point
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode_equal
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.receive_buffers import receive_buffer
+from peers import WAITING, points
 
 spawn = multiprocessing.get_context("spawn")
 _READ = 1024 * 1024
+WARM_UP = 0.3
+# What each key is compared with.
+BARE = {
+    "A": "A_bare", "D": "D_bare", "A_lab": "A_bare", "D_lab": "D_bare", "A_per_message": "A_bare_loop",
+    "RR1": "RR1_bare", "RR8": "RR8_bare", "P": "P_bare",
+}  # fmt: skip
 
 
 def end(*processes: Process) -> None:
@@ -244,37 +260,62 @@ def bare_loop(seconds: float) -> float:
     return number / (now - begin)
 
 
-def main() -> None:
-    chosen = arguments(__doc__ or "")
-    seconds = 0.1 if chosen.smoke else 0.6 if chosen.quick else 3.0
+def message_frame(size: int, **headers: Unpack[Headers]) -> int:
+    """The bytes of a message of the lab on the wire; it has an id and a timestamp."""
+    message = MessageEncoder(ProducerDefaults()).message(bytes(size), headers, None)
+    return native.HEADER_SIZE + len(message.data)
+
+
+def bare_round_trips(point: Point) -> float:
+    """Round trips a second if a relay only passes them on; the headers are as long as those of the lab."""
+    request = message_frame(point.size, correlation_id="0-10000", reply_to="queue:run-10-queue-1")
+    reply = message_frame(point.size, correlation_id="0-10000")
+    return _bare_relay.round_trips(point.requesters, request, reply, point.phases.measure)
+
+
+def bare_confirmed_sends(point: Point) -> float:
+    """Messages a second that a relay syncs one by one, on the file system of the lab's brokers."""
+    with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:
+        return _bare_relay.confirmed_sends(
+            Path(folder), message_frame(point.size), native.HEADER_SIZE, point.phases.measure
+        )
+
+
+def sides(lab: Lab, seconds: float) -> dict[str, Callable[[], float]]:
+    """What each key and what it is compared with measures."""
+    address = lab.running().address
     small, large = scenario("A", measure=seconds, batch=32768), scenario("D", measure=seconds, batch=1024)
-    large_sides: dict[str, Callable[[], float]] = {
+    waiting = {name: point for name, point in points(seconds, WARM_UP).items() if name in WAITING}
+    return {
+        "A": lambda: by_batches(address, small),
+        "A_bare": lambda: bare_relay(small),
+        "A_lab": lambda: lab.rate(small, f"embedded:packed={small.batch}"),
         "D": lambda: by_batches(address, large),
         "D_lab": lambda: lab.rate(large, f"embedded:packed={large.batch}"),
         "D_bare": lambda: bare_relay(large),
+        "A_per_message": lambda: per_message(address, seconds),
+        "A_bare_loop": lambda: bare_loop(seconds),
+        **{name: partial(lab.rate, point) for name, point in waiting.items()},
+        "RR1_bare": lambda: bare_round_trips(waiting["RR1"]),
+        "RR8_bare": lambda: bare_round_trips(waiting["RR8"]),
+        "P_bare": lambda: bare_confirmed_sends(waiting["P"]),
     }
+
+
+def main() -> None:
+    chosen = arguments(__doc__ or "", key="only this one")
+    seconds = 0.1 if chosen.smoke else 0.5 if chosen.quick else 3.0
+    keys = [key for key in BARE if not chosen.key or key in chosen.key]
+    if chosen.smoke:
+        keys = ["A", "A_lab", "A_per_message", "RR1", "P"]  # the others differ by numbers alone
     with Lab() as lab:
         lab.rate(scenario("A", measure=0.3))  # the broker is up, the agents are warm
-        address = lab.running().address
+        measured = {name for key in keys for name in (key, BARE[key])}
         found = interleaved(
-            {
-                "A": lambda: by_batches(address, small),
-                "A_bare": lambda: bare_relay(small),
-                "A_lab": lambda: lab.rate(small, f"embedded:packed={small.batch}"),
-                # As those of A, with larger messages: nothing else that could fail.
-                **({} if chosen.smoke else large_sides),
-                "A_per_message": lambda: per_message(address, seconds),
-                "A_bare_loop": lambda: bare_loop(seconds),
-            },
-            chosen.rounds or (3 if chosen.quick else 7),
+            {name: side for name, side in sides(lab, seconds).items() if name in measured},
+            chosen.rounds or (2 if chosen.quick else 7),
         )
-    finish(
-        A=ratio(found["A"], found["A_bare"]),
-        **{name: ratio(found[name], found["D_bare"]) for name in ("D", "D_lab") if name in found},
-        A_lab=ratio(found["A_lab"], found["A_bare"]),
-        A_per_message=ratio(found["A_per_message"], found["A_bare_loop"]),
-        messages_per_second=medians(found),
-    )
+    finish(**{key: ratio(found[key], found[BARE[key]]) for key in keys}, messages_per_second=medians(found))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,21 @@ scatter by 3, 6 and 10 % (each point by a little more or less), and the true rat
 coverage_cv3, coverage_cv6, coverage_cv10  share of the intervals that contain the true rate, among the points called
     known. Between 0.93 and 0.97 is right: below it figures promise too much, above it runs are wasted.
 decided_3, decided_12  share of wrong decisions, among comparisons with a limit that is the truth itself, after looks at
-    3 runs, and at 3, 6 and 12: at most 0.05.
+    1 and 3 runs, and at 1, 3, 6 and 12: at most 0.05.
 coverage_pairs, coverage_pairs_shared, coverage_pairs_missing  share of the intervals of the ratio of two systems that
     contain the truth, after three rounds that share no noise, or half of it; and after three of one and six of the
     other. Between 0.93 and 0.97.
 decided_pairs_12  share of wrong decisions by such ratios, after looks at 3, 6 and 12 rounds: at most 0.05.
+coverage_single, coverage_single_mixed  share of the intervals of the ratio of a point with a single run to another such
+    point, and to one with three, in a study in which half of the points have a single run: points that are equally
+    noisy, and such that differ. Between 0.93 and 0.97.
+decided_single_12  share of wrong decisions by the ratios of two systems at points that are looked at after 1, 3, 6 and
+    12 runs, while others have twelve: at most 0.05.
 """
 
 import random
+from collections.abc import Mapping, Sequence
+from itertools import product
 from math import exp, log, sqrt
 from statistics import fmean
 
@@ -22,7 +29,7 @@ from _lab import scenario
 from mqlab.runner.rounds import Rounds, RunSeries
 from mqlab.study.point import Repeat
 from mqlab.study.repetition import RepetitionRule
-from mqlab.study.rounds.paired import MeasuredRuns, StudyRounds
+from mqlab.study.rounds.paired import StudyRounds
 from mqlab.study.shared_noise import RunNoise, moderated
 from mqlab.study.statistics import LOOKS, look_count, t975
 from mqlab.systems import system
@@ -53,6 +60,9 @@ def main() -> None:
         inside = [fmean(_contain_truth(_play_pairs(chance, rounds, shared))) for _ in range(studies)]
         results[f"coverage_pairs{name}"] = level(inside)
     results["decided_pairs_12"] = level([_share_of_wrong_pairs(chance) for _ in range(studies)])
+    for name, difference in (("", 0.0), ("_mixed", DIFFERENCE)):
+        results[f"coverage_single{name}"] = level([_share_of_single(chance, difference) for _ in range(studies)])
+    results["decided_single_12"] = level([_share_of_wrong_single(chance) for _ in range(studies)])
     finish(**results)
 
 
@@ -89,54 +99,84 @@ def _share_of_wrong(chance: random.Random, most: int) -> float:
         for one in values:
             one += [TRUTH * (1 + 0.06 * chance.gauss(0, 1)) for _ in range(runs - len(one))]
         for index, noise in enumerate(moderated([RunNoise.of(one) for one in values])):
-            assert noise is not None
-            mean = fmean(values[index])
-            wrong[index] |= abs(mean - TRUTH) > mean * noise.half_width(runs, look_count(most))
+            if noise is not None:
+                mean = fmean(values[index])
+                wrong[index] |= abs(mean - TRUTH) > mean * noise.half_width(runs, look_count(most))
     return fmean(wrong)
 
 
-def _play_pairs(
-    chance: random.Random, rounds: tuple[int, int], shared: float, looks: int = 1, before: StudyRounds | None = None
-) -> StudyRounds:
-    """The rounds of two systems with the same true rates at all points. `before`: these go on.
+class _SimulatedStudy:
+    """Two systems with the same true rates at all points.
 
-    `shared`: the part of the variance that the runs of a round have in common.
+    `shared`: the part of the variance that the runs of a round have in common; `difference`: how much the noise of the
+    points differs.
     """
-    study = StudyRounds(looks)
-    for point in range(POINTS):
-        deviation = 0.06 * exp(chance.gauss(0, DIFFERENCE))
-        common = [chance.gauss() for _ in range(max(rounds))]
-        for name, count in zip(SYSTEMS, rounds, strict=True):
-            played = dict(_runs(before, name, point).values) if before else {}
-            for number in range(len(played), count):
-                error = sqrt(shared) * common[number] + sqrt(1 - shared) * chance.gauss()
-                played[number] = TRUTH * exp(deviation * error)
+
+    def __init__(self, chance: random.Random, shared: float, difference: float = DIFFERENCE) -> None:
+        self._chance = chance
+        self._shared = shared
+        self._deviations = [0.06 * exp(chance.gauss(0, difference)) for _ in range(POINTS)]
+        self._common: list[list[float]] = [[] for _ in range(POINTS)]
+        self._runs: dict[tuple[str, int], dict[int, float]] = {}
+
+    def play(self, rounds: Mapping[str, Sequence[int]], looks: int = 1) -> StudyRounds:
+        """Go on up to so many rounds, by system and point."""
+        study = StudyRounds(looks)
+        for name, point in product(SYSTEMS, range(POINTS)):
+            played, common = self._runs.setdefault((name, point), {}), self._common[point]
+            for number in range(len(played), rounds[name][point]):
+                common += [self._chance.gauss()] * (number == len(common))
+                error = sqrt(self._shared) * common[number] + sqrt(1 - self._shared) * self._chance.gauss()
+                played[number] = TRUTH * exp(self._deviations[point] * error)
             study.add(name, "rate.work", ("pairs", f"{point}"), point, played)
-    return study
+        return study
 
 
-def _runs(study: StudyRounds, name: str, point: int) -> MeasuredRuns:
-    found = study.find(name, "rate.work", ("pairs", f"{point}"))
-    assert found is not None
-    return found
+def _play_pairs(chance: random.Random, rounds: tuple[int, int], shared: float) -> StudyRounds:
+    counts = {name: [count] * POINTS for name, count in zip(SYSTEMS, rounds, strict=True)}
+    return _SimulatedStudy(chance, shared).play(counts)
+
+
+def _is_inside(study: StudyRounds, one: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Whether the interval of the ratio of two systems or points, whose true rates are the same, contains 1."""
+    first, second = (study.find(name, "rate.work", ("pairs", f"{point}")) for name, point in (one, other))
+    assert first is not None
+    assert second is not None
+    error, degrees = study.error({first: 1.0, second: -1.0})
+    ratio = fmean(first.values.values()) / fmean(second.values.values())
+    return abs(log(ratio)) <= t975(degrees) * error
 
 
 def _contain_truth(study: StudyRounds) -> list[bool]:
-    inside = []
-    for point in range(POINTS):
-        first, second = (_runs(study, name, point) for name in SYSTEMS)
-        error, degrees = study.error({first: 1.0, second: -1.0})
-        ratio = fmean(first.values.values()) / fmean(second.values.values())
-        inside.append(abs(log(ratio)) <= t975(degrees) * error)
-    return inside
+    return [_is_inside(study, (SYSTEMS[0], point), (SYSTEMS[1], point)) for point in range(POINTS)]
 
 
 def _share_of_wrong_pairs(chance: random.Random) -> float:
     """Pairs that are looked at until their interval excludes the true ratio: how many ever do."""
-    study, wrong = None, [False] * POINTS
+    simulated, wrong = _SimulatedStudy(chance, SHARED), [False] * POINTS
     for rounds in (3, 6, 12):
-        study = _play_pairs(chance, (rounds, rounds), SHARED, look_count(12), study)
+        study = simulated.play(dict.fromkeys(SYSTEMS, [rounds] * POINTS), look_count(12))
         wrong = [before or not inside for before, inside in zip(wrong, _contain_truth(study), strict=True)]
+    return fmean(wrong)
+
+
+def _share_of_single(chance: random.Random, difference: float) -> float:
+    """Ratios of points with a single run: to the next such point, and to one that has three."""
+    rounds = [(1, 2, 1, 3)[point % 4] for point in range(POINTS)]
+    study = _SimulatedStudy(chance, 0.0, difference).play(dict.fromkeys(SYSTEMS, rounds))
+    places = [(name, point) for name in SYSTEMS for point in range(0, POINTS, 4)]
+    pairs = [((name, point), (name, point + step)) for name, point in places for step in (2, 3)]
+    return fmean(_is_inside(study, one, other) for one, other in pairs)
+
+
+def _share_of_wrong_single(chance: random.Random) -> float:
+    """Points that go on one after the other, from one run to twelve: those with one run are judged by the others."""
+    simulated, wrong = _SimulatedStudy(chance, 0.0), [False] * (POINTS // 2)
+    for runs in (1, 3, 6, 12):
+        rounds = [12 if point % 2 else runs for point in range(POINTS)]
+        study = simulated.play(dict.fromkeys(SYSTEMS, rounds), look_count(12))
+        for place in range(POINTS // 2):
+            wrong[place] |= not _is_inside(study, (SYSTEMS[0], 2 * place), (SYSTEMS[1], 2 * place))
     return fmean(wrong)
 
 

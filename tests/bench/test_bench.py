@@ -1,7 +1,9 @@
 """Each benchmark runs in its shortest form, whose figures mean nothing; and their arithmetic is right."""
 
+import asyncio
 import json
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.study.statistics import t975
+from mqlab.systems import system
 from pipeline.synthetic_runs import Run, write
 
 FOLDER = Path(__file__).parents[2] / "bench"
@@ -42,7 +45,7 @@ def common(import_benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "attacks", "before_after", "bindings", "ceiling", "cpu_time", "group_commit", "intervals", "load_tools",
+        "attacks", "before_after", "bindings", "ceiling", "cpu_time", "drivers", "group_commit", "intervals",
         "noise", "peers", "pipeline", "plain", "preload", "recording", "recovery", "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
@@ -84,6 +87,63 @@ def test_it_works_in_the_lab(
     runpy.run_path(str(script), run_name="__main__")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+@pytest.mark.parametrize("requesters", [1, 8])
+def test_the_bare_relay_brings_every_requester_its_replies(requesters: int) -> None:
+    """Without them it fails, so that a rate of 0 only means that the time was too short."""
+    import _bare_relay
+
+    assert _bare_relay.round_trips(requesters, 1100, 1060, 0.1) >= 0
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+def test_the_bare_relay_stores_a_message_before_it_confirms_it(tmp_path: Path) -> None:
+    import _bare_relay
+
+    rate = _bare_relay.confirmed_sends(tmp_path, 1100, 24, 0.1)
+    (journal,) = tmp_path.iterdir()
+    messages, part = divmod(journal.stat().st_size, 1100)
+    assert part == 0
+    assert messages > 0
+    assert messages >= round(rate * 0.1)
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+def test_a_key_without_its_client_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import _go_client
+    import _tools
+
+    # Neither a program of an earlier run nor a compiler.
+    monkeypatch.setenv("MQLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    client = _tools.Tool("embedded", _go_client.build, lambda *_: 1.0, "RR1")
+    assert (client.key, client.unavailable()) == ("embedded_RR1", "no Go to build bench/go/round_trips with")
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+@pytest.mark.parametrize("name", ["nats", "redis"])
+def test_the_client_in_go_gets_replies(name: str, tmp_path: Path) -> None:
+    import _go_client
+    import _tools
+
+    if why := system(name).missing():
+        pytest.skip(why)
+    if shutil.which("go") is None or subprocess.run(["go", "mod", "download"], cwd=_go_client.SOURCE).returncode:
+        pytest.skip("no Go, or none that gets modules")
+    _go_client.build()
+
+    async def rates() -> list[float]:
+        running = await system(name).start(tmp_path / "system")
+        try:
+            return [_tools.round_trips(name, requesters, running, 0.2) for requesters in (1, 8)]
+        finally:
+            await running.stop()
+
+    # On a busy machine none may end within the time, but each requester goes on until it has a reply.
+    assert min(asyncio.run(rates())) >= 0
 
 
 @pytest.mark.usefixtures("spark", "import_benchmarks")

@@ -1,15 +1,16 @@
 """The commands over a running broker."""
 
 import math
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import trustme
 
 from mqlab.cli.broker.common import connection as admin_connection
 from mqlab.client import Connection, connect
+from process_helpers import freeze
 
 from .command import document, here
 from .running_broker import TerminalCommand, broker_process
@@ -260,7 +261,7 @@ class TestErrors:
     def test_one_that_does_not_answer(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(admin_connection, "_CONNECT_TIMEOUT_S", 0.3)
         with broker_process(tmp_path) as (command, address):
-            command.process.send_signal(signal.SIGSTOP)
+            freeze(psutil.Process(command.process.pid))
             result = here("broker", "status", "--at", address)
             assert (result.exit_code, result.stdout) == (7, "")
             assert "it does not answer in time" in result.stderr

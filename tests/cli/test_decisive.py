@@ -38,7 +38,7 @@ def test_every_point_has_runs_and_the_budget_is_recorded(found: JsonObject) -> N
         assert runs_of(found, system, "B") >= 1
     meta = RunFolder.open(Path(found["run"])).meta()
     assert meta["minutes"] == pytest.approx(0.15, abs=0.01)
-    assert meta["looks"] == 5
+    assert meta["looks"] == 6
     assert meta["again"].endswith("mine.yaml --scale quick")
 
 

@@ -1,8 +1,14 @@
 """The share of the pipeline in the time of a command."""
 
+from pathlib import Path
+
 import pytest
 
+from mqlab.cli import run
 from mqlab.cli.pipeline_time import PipelineTime
+from mqlab.events.folder import RunFolder
+from mqlab.runner.conductor import RunPlan
+from mqlab.study import load_study
 
 
 def test_passes_are_summed_also_one_that_fails() -> None:
@@ -13,3 +19,24 @@ def test_passes_are_summed_also_one_that_fails() -> None:
     with pytest.raises(OSError, match="full"), time.running():
         raise OSError("full")
     assert time.sentence() == "the pipeline took 3 of 40 s (8 %)"
+
+
+def test_what_a_study_leaves_of_its_budget_the_next_ones_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first takes half of it, the second all that it gets and more. The pipeline takes none of it."""
+    now, given = [0.0], []
+
+    def run_study(order: RunPlan, *_: object, seconds: float, **__: object) -> RunFolder:
+        given.append(seconds)
+        now[0] += seconds / 2 if len(given) == 1 else seconds + 20
+        with clocks[0].running():
+            now[0] += 1000
+        return RunFolder.create(tmp_path, order.study.id)
+
+    clocks = [PipelineTime(lambda: now[0])]
+    monkeypatch.setattr(run, "PipelineTime", lambda: clocks[0])
+    monkeypatch.setattr(run, "run_study", run_study)
+    monkeypatch.setattr(run, "write_index", lambda _: tmp_path)
+    studies = [load_study(name) for name in ("sunmq-wmq-2003", "jms-four-brokers", "ibmmq-943-trace")]
+    budgets = [study.budget("quick") or 0.0 for study in studies]
+    run._run_all([RunPlan(study, "quick", (), ()) for study in studies], tmp_path, None, None, quiet=True)
+    assert given == [budgets[0], budgets[1] + budgets[0] / 2, budgets[2]]

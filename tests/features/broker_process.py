@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from process_helpers import freeze
+
 
 class BrokerProcess:
     """Successive broker processes on one folder. `options` are those of the command line, without --listen."""
@@ -37,7 +39,7 @@ class BrokerProcess:
     def freeze(self) -> None:
         """Stop the process. Its sockets still accept data until their buffers are full."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        freeze(psutil.Process(self._process.pid))
 
     def thaw(self) -> None:
         """Let a frozen process go on."""

@@ -240,7 +240,7 @@ def test_when_the_time_is_over_every_point_has_its_least_number_of_runs(played: 
 
 def test_looks_at_the_means_are_counted(played: Played, tmp_path: Path) -> None:
     """Only those: a rule that looks at the width says nothing of the mean."""
-    for budget, looks in ((None, 1), (Budget(9.0), 1), (Budget(9.0, lambda *_: ()), 3)):
+    for budget, looks in ((None, 1), (Budget(9.0), 1), (Budget(9.0, lambda *_: ()), 4)):
         played.rates = {"one": iter([1000.0] * 12)}
         folder = conducted(
             tmp_path, [point(least=1, most=12, until=RULE)], systems=[FakeSystem("one")], agents=1, budget=budget

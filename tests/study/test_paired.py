@@ -75,7 +75,59 @@ def test_only_runs_that_took_turns_are_paired() -> None:
     assert paired_groups([a, b, c, d]) == [[a, b], [c], [d]]
 
 
-def test_a_single_run_and_runs_without_a_rate_tell_nothing() -> None:
+def test_the_errors_of_runs_that_are_not_paired_add_up_as_squares() -> None:
+    study = make_study(random.Random(7), 3, (5, 4), 0.0)
+    first, second = runs_of(study, "first", 0), runs_of(study, "first", 1)
+    alone = [study.error({runs: 1.0}) for runs in (first, second)]
+    error, degrees = study.error({first: 1.0, second: -1.0})
+    assert error**2 == pytest.approx(sum(one**2 for one, _ in alone))
+    assert 4 <= degrees <= 8
+
+
+def test_a_single_run_has_the_error_of_the_other_points() -> None:
+    study = make_study(random.Random(8), 24, (3, 3), 0.0)
+    study.add("first", "rate", ("grid", "one"), 24, {0: 1000.0})
+    study.add("first", "rate", ("grid", "two"), 25, {0: 1100.0})
+    one, two = (study.find("first", "rate", ("grid", name)) for name in ("one", "two"))
+    assert one is not None
+    assert two is not None
+    noise = share([noise for n in range(24) if (noise := runs_of(study, "first", n).noise)])
+    assert noise is not None
+    error, degrees = study.error({one: 1.0})
+    assert error == pytest.approx(math.sqrt(noise.variance))
+    both, of_both = study.error({one: 1.0, two: -1.0})
+    assert both == pytest.approx(math.sqrt(2 * noise.variance))
+    assert of_both == degrees, "what the other points tell counts once"
+
+
+def test_paced_points_tell_nothing_of_the_noise_of_others() -> None:
+    study = make_study(random.Random(9), 6, (3, 3), 0.0)
+    study.add("first", "rate", ("grid", "one"), 24, {0: 1000.0})
+    one = study.find("first", "rate", ("grid", "one"))
+    assert one is not None
+    before = study.error({one: 1.0})
+    for n in range(9):
+        runs = {0: 5000.0, 1: 5000.0 + n, 2: 5001.0}
+        study.add("first", "rate", ("schedule", f"{n}"), n + 30, runs, is_paced=True)
+    assert study.error({one: 1.0}) == before
+
+
+def test_metrics_of_the_same_runs_are_moderated_by_such_figures_of_all_points() -> None:
+    """What is received goes with what is sent, at every point in its own way."""
+    chance, study = random.Random(10), StudyRounds(1)
+    for point in range(8):
+        sent = {n: 1000 * math.exp(chance.gauss(0, 0.2)) for n in range(3)}
+        received = {n: 50 * value * math.exp(chance.gauss(0, 0.0005)) for n, value in sent.items()}
+        study.add("first", "sent", ("grid", f"{point}"), point, sent)
+        study.add("first", "received", ("grid", f"{point}"), point, received)
+    runs = [study.find("first", metric, ("grid", "0")) for metric in ("received", "sent")]
+    known = [one for one in runs if one]
+    error, degrees = study.error(dict(zip(known, (1.0, -1.0), strict=True)))
+    assert error < 0.002
+    assert degrees > 2
+
+
+def test_a_single_run_among_few_points_and_runs_without_a_rate_tell_nothing() -> None:
     study = StudyRounds(1)
     study.add("first", "rate", ("grid", "one"), 1, {1: 100.0})
     study.add("first", "rate", ("grid", "zero"), 1, {1: 0.0, 2: 0.0})
@@ -95,7 +147,7 @@ def test_all_points_tell_how_noisy_a_round_is() -> None:
         assert shared is not None
         variances.append(shared.variance)
     error, degrees = study.error(dict(zip(pair(study), (1.0, -1.0), strict=True)))
-    assert degrees > 30
+    assert degrees > 10
     assert error == pytest.approx(math.sqrt(sum(variances) / 3), rel=0.15)
 
 
@@ -126,3 +178,21 @@ def test_rounds_that_share_noise_are_narrower_than_independent_ones() -> None:
         errors = [study.error(dict(zip(pair(study, n), (1.0, -1.0), strict=True))) for n in range(24)]
         widths.append(fmean(t975(degrees) * error for error, degrees in errors))
     assert widths[0] < 0.7 * widths[1]
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_common_base_cancels_in_the_difference_of_two_changes(more: int) -> None:
+    """The base is far noisier than the two points. `more`: rounds that it has alone with the first."""
+    chance, study = random.Random(11), StudyRounds(1)
+    for name, deviation, rounds in (("base", 0.3, 6 + more), ("low", 0.03, 6 + more), ("high", 0.03, 6)):
+        runs = {n: 1000 * math.exp(chance.gauss(0, deviation)) for n in range(rounds)}
+        study.add("first", "rate", ("trace", name), 1, runs)
+    low, high = (study.find_pair("first", "rate", ("trace", name), ("trace", "base")) for name in ("low", "high"))
+    assert low is not None
+    assert high is not None
+    assert len(high[1].values) == 6
+    change, _ = study.error({low[0]: 1.0, low[1]: -1.0})
+    weights = {low[0]: 1.0, high[0]: -1.0}
+    difference, _ = study.error(weights if not more else weights | {low[1]: -1.0, high[1]: 1.0})
+    assert difference < change if more else difference < change / 4
+    assert study.find_pair("first", "rate", ("trace", "low"), ("trace", "base")) == low, "errors add up by the object"

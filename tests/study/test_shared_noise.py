@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from mqlab.study.shared_noise import BIAS, SPREAD, RunNoise, moderated, share
-from mqlab.study.statistics import look_quantile
+from mqlab.study.shared_noise import FEWEST_POINTS, RunNoise, moderated, share
+from mqlab.study.statistics import LOOKS, look_quantile
 
 
 def noises(
@@ -15,12 +15,26 @@ def noises(
     return values.mean(axis=1).tolist(), [noise for noise in found if noise]
 
 
-def test_the_tables_are_those_of_the_literature() -> None:
-    """Digamma of 1/2, 1, 3/2 is -1.96351, -0.57722, 0.03649; trigamma is 4.93480, 1.64493, 0.93480."""
-    assert [BIAS[0] + np.log(0.5), BIAS[1], BIAS[2] + np.log(1.5)] == pytest.approx(
-        [-1.9635100260, -0.5772156649, 0.0364899740], abs=1e-9
-    )
-    assert SPREAD[:3] == pytest.approx([4.9348022005, 1.6449340668, 0.9348022005], abs=1e-9)
+@pytest.mark.parametrize("worth", [2, 8])
+def test_the_worth_of_the_others_is_found(worth: int) -> None:
+    """Variances about a common one, which differ as those of so many degrees of freedom do."""
+    generator = np.random.default_rng(3)
+    true = 0.05**2 * worth / generator.chisquare(worth, 2000)
+    shared = share([RunNoise(variance, 4) for variance in (true * generator.chisquare(4, 2000) / 4).tolist()])
+    assert shared is not None
+    assert shared.variance == pytest.approx(0.05**2, rel=0.1)
+    assert shared.worth == pytest.approx(worth, rel=0.3)
+
+
+def test_runs_that_agree_by_chance_do_not_hide_what_the_points_share() -> None:
+    generator = np.random.default_rng(7)
+    _, own = noises(generator, 12, 3, np.full(12, 0.2))
+    usual = share(own)
+    lucky = share([*own, RunNoise(0.004**2, 2)])
+    assert usual is not None
+    assert lucky is not None
+    assert lucky.variance == pytest.approx(usual.variance, rel=0.25)
+    assert lucky.worth >= 8
 
 
 def test_equal_points_share_all_their_noise() -> None:
@@ -29,7 +43,7 @@ def test_equal_points_share_all_their_noise() -> None:
     shared = share(own)
     assert shared is not None
     assert shared.variance == pytest.approx(0.05**2, rel=0.15)
-    assert shared.degrees_of_freedom > 20
+    assert shared.worth > 20
     assert shared.total == 400
 
 
@@ -38,7 +52,7 @@ def test_points_that_differ_share_little() -> None:
     _, own = noises(generator, 200, 12, 0.05 * np.exp(generator.normal(0, 1, 200)))
     shared = share(own)
     assert shared is not None
-    assert shared.degrees_of_freedom < 4
+    assert shared.worth < 4
 
 
 def test_a_variance_is_never_made_smaller() -> None:
@@ -51,7 +65,38 @@ def test_a_variance_is_never_made_smaller() -> None:
 
 def test_a_few_points_keep_their_own() -> None:
     own = [RunNoise(1e-4, 2), None, RunNoise(2e-4, 2), RunNoise(0.0, 2), RunNoise(3e-4, 2)]
+    assert len([noise for noise in own if noise and noise.variance]) < FEWEST_POINTS
     assert moderated(own) == own
+
+
+def test_points_that_have_nothing_in_common_keep_their_own() -> None:
+    own = [RunNoise(10.0 ** -(3 * n), 20) for n in range(6)]
+    assert share(own) is None
+
+
+def test_a_single_run_has_the_noise_of_the_others() -> None:
+    own = [RunNoise(variance, 2) for variance in (1e-4, 2e-4, 2e-4, 3e-4, 5e-4)]
+    *_, single = moderated([*own, None])
+    shared = share(own)
+    assert single is not None
+    assert shared is not None
+    assert single.variance == shared.variance
+    assert 1 <= single.degrees_of_freedom < 10
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("runs", [2, 3])
+def test_the_interval_of_a_single_run_contains_the_truth(runs: int, spread: float) -> None:
+    """`runs`: those of the other points."""
+    generator = np.random.default_rng(runs)
+    inside = []
+    for _ in range(300):
+        _, own = noises(generator, 12, runs, 0.06 * np.exp(generator.normal(0, spread, 12)))
+        *_, noise = moderated([*own, None])
+        assert noise is not None
+        errors = generator.normal(size=10) * 0.06 * np.exp(generator.normal(0, spread, 10))
+        inside += (np.abs(errors) <= noise.half_width(1, looks=1)).tolist()
+    assert 0.93 < np.mean(inside) < 0.99
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.4, 0.8])
@@ -73,7 +118,7 @@ def test_the_intervals_of_all_looks_together_contain_the_truth() -> None:
     """With known noise: the share of sequences of which some interval misses is 5 %."""
     generator = np.random.default_rng(4)
     for looks in (2, 3, 5):
-        ends = [3 * 2**look for look in range(looks)]
+        ends = LOOKS[:looks]
         sums = np.cumsum(generator.normal(size=(20_000, ends[-1])), axis=1)
         missed = np.zeros(20_000, dtype=bool)
         for end in ends:

@@ -10,10 +10,12 @@ import psutil
 import pytest
 
 from mqlab.drivers import DriverConnection, DriverError, DriverRequester, Receiver, ReceiverOptions, Responder, Sender
+from mqlab.drivers.common import pending_reply
 from mqlab.drivers.common.timeouts import with_timeout
 from mqlab.runner.capability import driver_class, unsupported_features
 from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import Running
+from process_helpers import freeze
 
 from .real_system import Real
 
@@ -36,8 +38,7 @@ def frozen(running: Running) -> Iterator[None]:
     assert running.pid is not None
     root = psutil.Process(running.pid)
     family = [root, *root.children(recursive=True)]
-    for one in family:
-        one.send_signal(signal.SIGSTOP)
+    freeze(*family)
     try:
         yield
     finally:
@@ -77,6 +78,7 @@ def _shorten_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, module in [*sys.modules.items()]:
         if name.startswith("mqlab.drivers.") and hasattr(module, "with_timeout"):
             monkeypatch.setattr(module, "with_timeout", _soon)
+    monkeypatch.setattr(pending_reply, "BLOCKED_TIMEOUT_S", _SHORT_TIMEOUT_S)
 
 
 async def _soon(answer: Awaitable[object], _: float = 0, failure: str = "the system did not answer") -> object:

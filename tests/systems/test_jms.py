@@ -14,6 +14,7 @@ import psutil
 import pytest
 import uvloop
 
+from drivers.answers import Answers
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.drivers.jms.jvm import ProviderClasses
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
@@ -121,12 +122,9 @@ def test_requesters_find_their_replies_either_way(hornetq: Real, replies: str) -
             asyncio.ensure_future(requester.request(b"%d" % number, f"{number}-0"))
             for number, requester in enumerate(requesters)
         ]
-        answered = 0
-        while answered < 2:
-            bodies = (await responder.receive()).bodies.tolist()
-            await responder.reply([body * 2 for body in bodies], wait=True)
-            answered += len(bodies)
+        responder.start(Answers(lambda body: body * 2))
         found = [(await one).body for one in asked]
+        await responder.stop()
         await connection.close()
         return found
 

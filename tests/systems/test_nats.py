@@ -3,6 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from drivers.answers import Answers
 from mqlab.drivers import DriverError, ReceiverOptions
 from mqlab.systems import system
 
@@ -68,22 +69,16 @@ def test_requesters_of_one_connection_ask_at_once(up: Real, persistent: bool) ->
     async def exchange() -> None:
         async with up.tested.connected() as asking, up.tested.connected() as answering:
             requests, replies = up.tested.new_destination("queue"), up.tested.new_destination("queue")
-            responder = await answering.responder(requests, prefetch=4, persistent=persistent)
-
-            async def answer() -> None:
-                while True:
-                    arrival = await responder.receive()
-                    await responder.reply([b"re:" + body for body in arrival.bodies.tolist()], wait=persistent)
-
-            working = asyncio.ensure_future(answer())
+            responder, answers = await answering.responder(requests, prefetch=4, persistent=persistent), Answers()
+            responder.start(answers)
             requesters = [await asking.requester(requests, replies, persistent=persistent) for _ in range(4)]
             asked = [one.request(b"%d" % n, f"{n}.x") for n, one in enumerate(requesters)]
             assert [reply.body for reply in await asyncio.gather(*asked)] == [b"re:%d" % n for n in range(4)]
-            working.cancel()
-            await asyncio.gather(working, return_exceptions=True)
             for requester in requesters:
                 await requester.close()
+            await responder.stop()
             await responder.close()
+            assert answers.confirmed == (len(answers.batches) if persistent else 0)
 
     up.run(exchange())
 

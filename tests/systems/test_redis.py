@@ -3,6 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
+from drivers.answers import Answers
 from mqlab.drivers import DriverError, ReceiverOptions
 from mqlab.systems import SystemFailedError, system
 
@@ -90,27 +91,20 @@ def test_persistent_messages_of_a_topic_come_to_those_who_are_there(up: Real) ->
 def test_several_responders_answer(up: Real, persistent: bool) -> None:
     async def exchange() -> None:
         async with up.tested.connected() as asking, up.tested.connected() as answering:
-            requests, replies = up.tested.new_destination("queue"), up.tested.new_destination("queue")
+            requests, shared = up.tested.new_destination("queue"), up.tested.new_destination("queue")
             responders = [await answering.responder(requests, prefetch=1, persistent=persistent) for _ in range(2)]
-
-            async def answer(number: int) -> None:
-                while True:
-                    arrival = await responders[number].receive()
-                    bodies = [b"%d:%s" % (number, body) for body in arrival.bodies.tolist()]
-                    await responders[number].reply(bodies, wait=persistent)
-
-            working = [asyncio.ensure_future(answer(number)) for number in range(2)]
-            requesters = [await asking.requester(requests, replies, persistent=persistent) for _ in range(4)]
+            for responder in responders:
+                responder.start(Answers())
+            requesters = [await asking.requester(requests, shared, persistent=persistent) for _ in range(4)]
             for turn in range(5):
                 asked = [one.request(b"%d %d" % (n, turn), f"{n}-{turn}") for n, one in enumerate(requesters)]
-                got = [reply.body.partition(b":")[2] for reply in await asyncio.gather(*asked)]
-                assert got == [b"%d %d" % (n, turn) for n in range(4)]
-            for task in working:
-                task.cancel()
-            await asyncio.gather(*working, return_exceptions=True)
+                assert [reply.body for reply in await asyncio.gather(*asked)] == [
+                    b"re:%d %d" % (n, turn) for n in range(4)
+                ]
             for requester in requesters:
                 await requester.close()
             for responder in responders:
+                await responder.stop()
                 await responder.close()
 
     up.run(exchange())

@@ -21,6 +21,11 @@ class PipelineTime:
         finally:
             self._seconds += self._clock() - start
 
+    @property
+    def other_seconds(self) -> float:
+        """The time since the start without the pipeline."""
+        return self._clock() - self._start - self._seconds
+
     def sentence(self) -> str:
         whole = self._clock() - self._start
         share = 100 * self._seconds / max(whole, 1e-9)

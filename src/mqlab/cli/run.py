@@ -152,14 +152,21 @@ def _systems(texts: list[str], *, twice: bool) -> list[System]:
 def _run_all(
     orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool
 ) -> list[RunFolder]:
-    """Run the studies one after the other. The index of the reports is written even if a study fails."""
+    """Run the studies one after the other. The index of the reports is written even if a study fails.
+
+    The next studies get the time that a study leaves of its budget since all its claims are decided.
+    """
     done: list[RunFolder] = []
     pipeline_time = PipelineTime()
     end = None if minutes is None else time.monotonic() + 60 * minutes
+    given = 0.0
     try:
         for number, order in enumerate(orders):
             left = len(orders) - number
-            seconds = order.study.budget(order.scale) if end is None else (end - time.monotonic()) / left
+            seconds = None if end is None else (end - time.monotonic()) / left
+            if end is None and (budget := order.study.budget(order.scale)) is not None:
+                seconds = budget + max(0.0, given - pipeline_time.other_seconds)
+                given += budget
             title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
             done.append(run_study(order, runs, master, pipeline_time, quiet=quiet, seconds=seconds, title=title))
     finally:

@@ -52,6 +52,9 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         self._is_paused = False
         # The last read woke at most one task, which has not run yet.
         self._woke_one = False
+        # Callbacks of consumers with new deliveries; they run when all frames of a read are handled.
+        self._arrivals: dict[Callable[[], None], None] = {}
+        self._is_reading = False
         # Bytes have arrived since the keepalive last cleared this.
         self.traffic_seen = False
         self._disconnected = asyncio.Event()
@@ -98,6 +101,23 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         """Call `action` at the next turn of the loop, or before the next frame is sent."""
         self._before_send.append(action)
         self._schedule_flush()
+
+    def call_after_read(self, on_arrival: Callable[[], None]) -> None:
+        """Call this once when all frames that have arrived are handled; all that it sends leaves together."""
+        if not self._is_reading and not self._arrivals:
+            # A broker in this process delivers while it handles a command: what is called must not send another.
+            self.loop.call_soon(self._run_arrivals)
+        self._arrivals[on_arrival] = None
+
+    def _run_arrivals(self) -> None:
+        arrivals, self._arrivals = self._arrivals, {}
+        self.hold_flush = True
+        try:
+            for on_arrival in arrivals:
+                on_arrival()
+        finally:
+            self.hold_flush = False
+            self._flush()
 
     def flush_before_wait(self) -> None:
         """The caller is about to wait for the effect of what it sent.
@@ -250,14 +270,20 @@ class NativeClientConnection(asyncio.BufferedProtocol):
         return self._decoder.get_buffer()
 
     def buffer_updated(self, size: int) -> None:
+        self._is_reading = True
         try:
             frames = self._decoder.buffer_updated(size)
             self.frames_received(frames)
         except ProtocolError as error:
+            frames = []
             self.disconnect(ClosedError(f"the broker broke the protocol: {error}"))
-            return
+        finally:
+            self._is_reading = False
+            has_arrivals = bool(self._arrivals)
+            if has_arrivals:
+                self._run_arrivals()
         self.traffic_seen = True
-        if frames:
+        if frames and not has_arrivals:
             # The tasks that these frames woke run before this flush: all they send leaves with one system call.
             self._schedule_flush()
             self._woke_one = len(frames) == 1

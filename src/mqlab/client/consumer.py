@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -42,6 +43,8 @@ class Consumer(MessageIteration):
         self._prefetch = prefetch
         self._deliveries: deque[Delivery] = deque()
         self._arrival: asyncio.Future[None] | None = None
+        # In place of a waiting task: called after each read in which a delivery came, and when the connection is lost.
+        self.on_arrival: Callable[[], None] | None = None
         # The deadline of the waiting receive (None: none waits, or without a timeout), and the timer that checks it.
         self._deadline: float | None = None
         self._timed_out = False
@@ -63,11 +66,6 @@ class Consumer(MessageIteration):
     def last_received_id(self) -> int:
         """The last delivery id that the application has received."""
         return self._taken_id - len(self.unread)
-
-    @property
-    def buffered(self) -> int:
-        """How many messages a receive gives without waiting, at least."""
-        return len(self.unread) + len(self._deliveries)
 
     async def receive_batch(self, timeout: float | None = None) -> Delivery:
         """The next delivery, which may have many messages. Raises TimeoutError after `timeout` seconds."""
@@ -122,6 +120,25 @@ class Consumer(MessageIteration):
         if not self._deliveries:
             await self._wait(timeout)
         return self._take_delivery()
+
+    # For callbacks of the event loop
+
+    def take_arrived(self) -> list[Delivery]:
+        """All deliveries that have arrived, up to a change between redelivered and not. Raises MessagingError."""
+        deliveries = self._deliveries
+        if not deliveries:
+            if self._error is not None:
+                raise self._error
+            return []
+        taken = [self._take_delivery()]
+        while deliveries and deliveries[0].redelivered == taken[0].redelivered:
+            taken.append(self._take_delivery())
+        return taken
+
+    def abandon_receive(self) -> None:
+        """Cancel the receive that the last request began: its reply has no receiver any more."""
+        if self._error is None and self._cancelling is None:
+            self._cancelling = asyncio.ensure_future(self._cancel_receive(return_deliveries=True))
 
     async def open_delivery(self, timeout: float | None = None) -> None:
         """Wait for the next delivery; its messages are then `unread`."""
@@ -201,13 +218,17 @@ class Consumer(MessageIteration):
         if self._discarding:
             return
         self._deliveries.append(Delivery(first, payload, delivered, persistent, origin))
-        if self._arrival is not None:
+        if self.on_arrival is not None:
+            self._connection.call_after_read(self.on_arrival)
+        elif self._arrival is not None:
             self._wake()
 
     def lost(self, error: MessagingError) -> None:
         self._error = error
         self._stop_timer()
         self._wake()
+        if self.on_arrival is not None:
+            self._connection.call_after_read(self.on_arrival)
 
     # Internals
 

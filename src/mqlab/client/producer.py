@@ -113,13 +113,24 @@ class Producer:
 
     def try_send(self, body: Buffer, headers: Headers, properties: Mapping[str, Value] | None = None) -> bool:
         """Send a non-persistent message now. Returns False, with nothing changed, if the caller would have to wait."""
-        if self._must_wait():
+        if self._must_yield() or self._must_wait():
             return False
         self._write(self.encoder.message(body, headers, properties), 0)
         return True
 
     def try_request(self, payload: Payload, correlation_id: str, consumer: Consumer) -> bool:
         """The same for a request, whose reply goes to this consumer (see `Consumer.can_await_reply`)."""
+        return not self._must_yield() and self.request_now(payload, correlation_id, consumer)
+
+    # For callbacks of the event loop, which need not yield to it
+
+    def send_now(self, body: bytes, headers: Headers) -> bool:
+        if self._must_wait():
+            return False
+        self._write(self.encoder.message(body, headers, None), 0)
+        return True
+
+    def request_now(self, payload: Payload, correlation_id: str, consumer: Consumer) -> bool:
         if self._must_wait():
             return False
         first = self._next_seq
@@ -129,9 +140,11 @@ class Producer:
         return True
 
     def _must_wait(self) -> bool:
-        """Whether a send must wait for credit, for unsent messages or for other tasks, or must raise an error."""
-        if self._error is not None or self._refusal is not None or self._unsent or self._credit <= 0:
-            return True
+        """Whether a send must wait for credit or for unsent messages, or must raise an error."""
+        return self._error is not None or self._refusal is not None or bool(self._unsent) or self._credit <= 0
+
+    def _must_yield(self) -> bool:
+        """Whether a task that sends must let other tasks run before."""
         self._consecutive_sends += 1
         return self._consecutive_sends > _MAX_CONSECUTIVE_SENDS
 

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Unpack
 
 from mqlab.client.connection import NativeClientConnection
@@ -63,6 +63,37 @@ class Requester:
         except BaseException:
             self._connection.flush_before_wait()
             raise
+
+    # For callbacks of the event loop
+
+    def ask(self, body: bytes, correlation_id: str, on_arrival: Callable[[], None]) -> bool:
+        """Send a request now; `on_arrival` is called when `take_reply` can take the reply or raises an error.
+
+        Returns False, with nothing changed, if the caller would have to wait: then `request` does.
+        """
+        consumer = self._consumer
+        if self._persistent or not self._shared or not consumer.can_await_reply:
+            return False
+        headers = Headers(correlation_id=correlation_id, reply_to=self.reply_to)
+        payload = self._producer.encoder.message(body, headers, None)
+        # Before the request: a broker in this process replies at once.
+        consumer.on_arrival = on_arrival
+        if self._producer.request_now(payload, correlation_id, consumer):
+            return True
+        consumer.on_arrival = None
+        return False
+
+    def take_reply(self) -> Message:
+        """Raises MessagingError."""
+        self._consumer.on_arrival = None
+        [delivery] = self._consumer.take_arrived()
+        return delivery.message()
+
+    def abandon(self) -> None:
+        """Do not wait for the reply to the last request any more."""
+        if self._consumer.on_arrival is not None:
+            self._consumer.on_arrival = None
+            self._consumer.abandon_receive()
 
     async def _next_reply(self, correlation_id: str | None, timeout: float | None) -> Message:
         # A late reply to an earlier request does not extend the timeout of this one.

@@ -17,6 +17,8 @@ from mqlab.drivers.api import (
     Receiver,
     ReceiverOptions,
     Reply,
+    RequestBatch,
+    RequestHandler,
     Responder,
     Sender,
 )
@@ -46,6 +48,8 @@ __all__ = [
     "Receiver",
     "ReceiverOptions",
     "Reply",
+    "RequestBatch",
+    "RequestHandler",
     "Responder",
     "Sender",
 ]

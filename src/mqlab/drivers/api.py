@@ -5,22 +5,28 @@ Rules for every method:
 - One role uses a link (sender, receiver, requester, responder), and makes one call on it at a time. Several roles share
   a connection and use it at the same time.
 - A method raises DriverError, and no other exception, when the system refuses, fails or does not answer in time.
-- `Receiver.receive` and `Responder.receive` may be cancelled at any time. A cancelled call loses no message: the next
-  `receive` returns it, or the system redelivers it after `close`.
+- `Receiver.receive` may be cancelled at any time. A cancelled call loses no message: the next `receive` returns it, or
+  the system redelivers it after `close`.
+- Request/reply works by callbacks: a coroutine, a task or a future for each round trip would cost more than the rest of
+  it. The driver calls the role from the reader of its socket, and the role hands over the next request, or the replies,
+  before it returns. `mqlab.drivers.common.coroutines` adapts a client library that has coroutines instead.
 - Destinations are named `queue:NAME` or `topic:NAME`. The driver creates a destination that does not exist.
 - Messages travel message by message: each row of a batch is a message of its own, also where one call carries many
   rows. Only `Sender.send_packed` puts several records into one message.
 """
 
+import asyncio
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from mqlab.drivers.common.futures import settle
 from mqlab.errors import MqlabError
 from mqlab.wire.native.bodies import Bodies
 
@@ -77,6 +83,29 @@ class ReceivedBatch(NamedTuple):
 class Reply(NamedTuple):
     body: bytes
     redelivered: bool
+
+
+OnReply = Callable[[Reply | DriverError], None]
+
+
+class RequestBatch(NamedTuple):
+    """Requests that have arrived. `redelivered` holds for all of them: a batch never mixes both kinds."""
+
+    bodies: list[bytes]
+    redelivered: bool
+
+
+class RequestHandler(Protocol):
+    """The role that replies to requests. Its responder calls these methods in the event loop."""
+
+    def on_requests(self, requests: RequestBatch) -> Sequence[bytes]:
+        """Return a reply to each request, in order."""
+
+    def on_confirmed(self) -> None:
+        """The system has confirmed the persistent replies to the last requests."""
+
+    def on_failure(self, error: Exception) -> None:
+        """The responder calls no method any more: it has failed, or `on_requests` has raised this error."""
 
 
 class Sender(ABC):
@@ -151,12 +180,31 @@ class DriverRequester(ABC):
     """A session that sends requests and receives their replies. A requester role owns it and closes it."""
 
     @abstractmethod
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
-        """Send one request and return its reply, which has the same correlation id.
+    def ask(self, body: bytes, correlation_id: str, on_reply: OnReply) -> None:
+        """Send one request. When its reply comes, which has the same correlation id, call `on_reply` with it.
 
-        Other messages may lie on the reply queue: replies to other requesters, preloaded ones, and a late reply to an
-        earlier request that failed. Raise DriverError if no reply comes within `BLOCKED_TIMEOUT_S`.
+        One request at a time: the next may follow from within `on_reply`. The event loop calls `on_reply` exactly once,
+        after this method has returned: with a DriverError if the request fails, or if no reply comes within
+        `BLOCKED_TIMEOUT_S`. Other messages may lie on the reply queue: replies to other requesters, preloaded ones, and
+        a late reply to an earlier request that failed.
         """
+
+    async def request(self, body: bytes, correlation_id: str) -> Reply:
+        """`ask` for callers that wait."""
+        answer: asyncio.Future[Reply | DriverError] = asyncio.get_running_loop().create_future()
+        self.ask(body, correlation_id, partial(settle, answer))
+        try:
+            reply = await answer
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+        if isinstance(reply, DriverError):
+            raise reply
+        return reply
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Wait for a reply no more, if one is awaited: `on_reply` is not called."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -167,19 +215,21 @@ class Responder(ABC):
     """A session that receives requests and sends their replies. A responder role owns it and closes it."""
 
     @abstractmethod
-    async def receive(self) -> ReceivedBatch:
-        """Wait without a time limit for requests; acknowledge those that earlier calls returned."""
+    def start(self, handler: RequestHandler) -> None:
+        """From now on, hand all requests that have arrived to the handler, and send the replies that it returns.
 
-    @abstractmethod
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        """Answer all requests of the last `receive`, in order, at the destination that each request names.
-
-        With `wait`, return when the system has confirmed the replies. Called once after each `receive`.
+        Each reply goes to the destination that its request names. If replies are persistent, the next requests follow
+        when the system has confirmed them. A request is acknowledged after its reply was sent and, if it is persistent,
+        confirmed.
         """
 
     @abstractmethod
+    async def stop(self) -> None:
+        """Hand over no more requests."""
+
+    @abstractmethod
     async def close(self) -> None:
-        """Return when the system has accepted all replies, then end the session."""
+        """Called after `stop`: return when the system has accepted all replies, then end the session."""
 
 
 class DriverConnection(ABC):

@@ -6,6 +6,7 @@ from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
@@ -18,6 +19,7 @@ from mqlab.pipeline.event_tables import (
     read_events,
 )
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
+from mqlab.pipeline.kernels.shared_noise import paced_points
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
 from mqlab.pipeline.run_source import count_rows, counts_of, ordered_counts, read_counts
 from mqlab.pipeline.schema import TABLES
@@ -77,14 +79,14 @@ def measure(
             ),
             "run_measures": lambda: run_measures(table("run metrics"), _observations(steps), _used(steps)),
             "measures": lambda: measures(
-                table("run_measures"), events.runs, _bottlenecks(steps, meta), table("noise"), looks
+                _paced_measures(steps), events.runs, _bottlenecks(steps, meta), table("noise"), looks
             ),
             "impacts": lambda: (
-                impacts(table("run_measures"), table("points"), looks) if _has_bases(steps) else None
+                impacts(_paced_measures(steps), table("points"), looks) if _has_bases(steps) else None
             ),
             "peaks": lambda: peaks(table("measures"), table("points"), inputs.peaks) if inputs.peaks else None,
             "comparisons": lambda: (
-                comparisons(table("run_measures"), table("peaks"), inputs.compared_metrics, looks)
+                comparisons(_paced_measures(steps), table("peaks"), inputs.compared_metrics, looks)
                 if _has_pairs(steps) else None
             ),
             "paces": lambda: paces(table("activity"), events.phases, table("phases"), _used(steps)),
@@ -163,6 +165,11 @@ def _counts(steps: "_Steps", sources: EventSources, events: EventTables, *, in_s
 
 def _used(steps: "_Steps") -> DataFrame:
     return used_runs(steps.table("noise"))
+
+
+def _paced_measures(steps: "_Steps") -> DataFrame:
+    """The run measures, and whether their points are paced."""
+    return steps.table("run_measures").join(fn.broadcast(paced_points(steps.table("points"))), ["scenario", "point"])
 
 
 def _has_bases(steps: "_Steps") -> bool:

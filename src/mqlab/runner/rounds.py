@@ -121,10 +121,10 @@ class Rounds:
         return [key for key, series in unfinished.items() if not series.is_enough(noise.get(key))]
 
     def _noise(self) -> dict[SeriesKey, RunNoise | None]:
-        """The noise of a run of each point, by the runs of all points on its system."""
+        """The noise of a run of each point, by the runs of all points of its kind on its system."""
         noise: dict[SeriesKey, RunNoise | None] = {}
-        for system in {series.system.label for series in self._series}:
-            own = [series for series in self._series if series.system.label == system]
+        for kind in {(series.system.label, series.point.is_paced) for series in self._series}:
+            own = [series for series in self._series if (series.system.label, series.point.is_paced) == kind]
             noise |= zip(
                 (series.key for series in own), moderated([RunNoise.of(series.values) for series in own]), strict=True
             )

@@ -100,6 +100,11 @@ class Point(_Frozen):
         return "closed" if self.rate is None and self.peak_share is None else "open"
 
     @property
+    def is_paced(self) -> bool:
+        """Whether a schedule sets its rate, which is then hardly noisy."""
+        return self.loop == "open" or self.consume_rate is not None
+
+    @property
     def pace(self) -> str:
         """The rate, as the study writes it."""
         if self.peak_share is not None:

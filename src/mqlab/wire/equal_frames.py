@@ -38,6 +38,8 @@ def count_equal_frames(data: Bytes, at: int, head: int, size: int, tail: int) ->
     """
     length = head + size + tail
     most = (len(data) - at) // length
+    if most == 1:
+        return 1
     if most > _FIRST_ROWS and _equal_rows(data, at, _FIRST_ROWS, head, length, tail) < _FIRST_ROWS:
         most = _FIRST_ROWS
     return _equal_rows(data, at, most, head, length, tail)
@@ -51,6 +53,8 @@ def _equal_rows(data: Bytes, at: int, rows: int, head: int, length: int, tail: i
 def equal_bodies(data: Bytes, at: int, rows: int, head: int, size: int, tail: int) -> Bodies:
     """A copy of the bodies of frames that `count_equal_frames` has found."""
     length = head + size + tail
+    if rows == 1:
+        return bodies_at(data, [at + head], [size])
     table = data[at : at + rows * length].reshape(rows, length)
     return Bodies(table[:, head : head + size].copy().reshape(-1), equal_offsets(rows, size))
 
@@ -58,10 +62,9 @@ def equal_bodies(data: Bytes, at: int, rows: int, head: int, size: int, tail: in
 def bodies_at(data: Bytes, begins: list[int], sizes: list[int]) -> Bodies:
     """A copy of the bodies at these offsets."""
     view = data.data
-    offsets = np.zeros(len(sizes) + 1, dtype=np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    joined = b"".join([view[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)])
-    return Bodies(np.frombuffer(joined, dtype=np.uint8), offsets)
+    if len(sizes) == 1:
+        return Bodies.of([bytes(view[begins[0] : begins[0] + sizes[0]])])
+    return Bodies.of([view[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)])
 
 
 def concat_bodies(pieces: list[Bodies]) -> Bodies:

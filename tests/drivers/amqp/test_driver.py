@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from drivers.amqp.null_server import AmqpNullServer
+from drivers.answers import Answers
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
-from mqlab.wire.amqp.methods import Method, method
+from mqlab.wire.amqp.content import AmqpPublisher
+from mqlab.wire.amqp.methods import METHOD, Method, frame, method, method_payload
 
 Play = Callable[[DriverConnection], Awaitable[None]]
 
@@ -157,6 +159,28 @@ def test_a_broker_that_breaks_off_is_quoted(quiet: type[FakeBroker], said: bytes
             await sending
         with pytest.raises(DriverError, match=why):
             await sender.send(bodies(3), wait=False)
+
+    against("amqp", quiet, play)
+
+
+def test_a_stopped_responder_acknowledges_when_its_replies_are_confirmed(quiet: type[FakeBroker]) -> None:
+    async def play(connection: DriverConnection) -> None:
+        responder = await connection.responder("queue:q", prefetch=10, persistent=True)
+        responder.start(Answers())
+        broker = FakeBroker.connections[-1]
+        request = AmqpPublisher(1, "", "q", persistent=True, frame_max=0).message(b"1", "1-1", "replies")
+        published = frame(METHOD, 1, method_payload("basic.publish", 0, "", "q", False, False))
+        assert request.startswith(published)
+        broker.write(method(1, "basic.deliver", "c", 1, False, "", "q") + request[len(published) :])
+        while not broker._published:
+            await turns()
+        await responder.stop()
+        closing = asyncio.ensure_future(responder.close())
+        await turns()
+        assert broker.said("basic.ack") == []
+        broker.write(method(1, "basic.ack", 1, False))
+        await closing
+        assert broker.said("basic.ack") == [(1, True)]
 
     against("amqp", quiet, play)
 

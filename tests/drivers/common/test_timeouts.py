@@ -5,7 +5,7 @@ import uvloop
 
 from mqlab.drivers import DriverError
 from mqlab.drivers.common.confirmations import ConfirmationCounter
-from mqlab.drivers.common.timeouts import next_message, with_timeout
+from mqlab.drivers.common.timeouts import with_timeout
 
 
 def test_an_answer_is_waited_for_until_it_comes() -> None:
@@ -59,19 +59,6 @@ def test_who_was_cancelled_before_still_gets_the_error() -> None:
         working.cancel()
         with pytest.raises(DriverError, match="did not answer"):
             await working
-
-    uvloop.run(play())
-
-
-def test_only_a_reply_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.drivers.common.timeouts.BLOCKED_TIMEOUT_S", 0.01)
-
-    async def play() -> None:
-        message = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().call_later(0.05, message.set_result, None)
-        await next_message(message, is_reply=False)
-        with pytest.raises(DriverError, match="no reply to the request came"):
-            await next_message(asyncio.get_running_loop().create_future(), is_reply=True)
 
     uvloop.run(play())
 

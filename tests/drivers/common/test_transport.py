@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 import uvloop
@@ -46,6 +47,38 @@ def run(play: Play, test: Callable[[FrameParser, str], Awaitable[None]]) -> None
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.001)
+
+
+def test_what_is_written_while_a_read_is_parsed_leaves_together() -> None:
+    class Echo(FrameParser):
+        def parse(self, data: Bytes) -> tuple[int, int]:
+            before = len(self.frames)
+            done = super().parse(data)
+            for frame in self.frames[before:]:
+                self.transport.write(frame)
+            return done
+
+    class Writes:
+        """In place of the socket."""
+
+        def __init__(self) -> None:
+            self.writes: list[bytes] = []
+
+        def write(self, data: bytes) -> None:
+            self.writes.append(data)
+
+        def set_write_buffer_limits(self, high: int) -> None: ...
+
+    async def play() -> None:
+        echo, socket = Echo(), Writes()
+        echo.transport.connection_made(cast(asyncio.Transport, socket))
+        for data in (b"1:a2:bc3:d", b"ef"):
+            echo.transport.get_buffer(-1)[: len(data)] = data
+            echo.transport.buffer_updated(len(data))
+        echo.transport.write(b"after")
+        assert socket.writes == [b"abc", b"def", b"after"]
+
+    uvloop.run(play())
 
 
 @pytest.mark.parametrize("size", [1, 1000, 300_000, 3_000_000])

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from drivers.answers import Answers
 from drivers.mqtt.null_server import MqttNullServer
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
@@ -144,6 +145,33 @@ def test_no_more_is_unconfirmed_than_the_broker_takes(silent: type[Silent]) -> N
         assert not sending.done()
         broker.confirm(1)
         await sending
+        FakeBroker.answers = {}
+
+    against("mqtt", silent, play)
+
+
+@pytest.mark.parametrize(("requests", "acknowledged"), [(1, True), (2, False)])
+def test_a_stopped_responder_acknowledges_when_all_replies_are_confirmed(
+    silent: type[Silent], requests: int, acknowledged: bool
+) -> None:
+    """The broker accepts one unconfirmed message, so the second reply is never sent."""
+    silent.answers = {CONNECT: packet(0x20, b"\0\0\3\x21\0\1")}
+    puback = packet(0x40, b"\0\1")
+
+    async def play(connection: DriverConnection) -> None:
+        responder = await connection.responder("queue:q", prefetch=10, persistent=True)
+        responder.start(Answers())
+        broker, publisher = last(), MqttPublisher(5, "queue/q", qos=1)
+        broker.write(b"".join(publisher.message(b"1", n + 1, b"%d" % n, "replies") for n in range(requests)))
+        while b"re:1" not in broker.read:
+            await turns()
+        await responder.stop()
+        closing = asyncio.ensure_future(responder.close())
+        await turns()
+        assert puback not in broker.read
+        broker.confirm(1)
+        await closing
+        assert (puback in broker.read) is acknowledged
         FakeBroker.answers = {}
 
     against("mqtt", silent, play)

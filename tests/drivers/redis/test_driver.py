@@ -116,6 +116,29 @@ def test_a_server_that_goes_away_ends_all_waiting() -> None:
     run(server(CLIENT=b":1\r\n", SPOP=b"*0\r\n", XREADGROUP=b""), test)
 
 
+def test_a_server_that_goes_away_ends_the_search_for_a_responder() -> None:
+    searches = 0
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal searches
+        while line := await reader.readline():
+            words = []
+            for _ in range(int(line[1:])):
+                size = int((await reader.readline())[1:])
+                words.append((await reader.readexactly(size + 2))[:-2])
+            searches += words[0] == b"PUBSUB"
+            if searches == 2:
+                return
+            writer.write(b"*0\r\n" if words[0] == b"PUBSUB" else b"+OK\r\n")
+
+    async def test(connection: DriverConnection) -> None:
+        requester = await connection.requester("queue:q", "queue:r", persistent=False)
+        with pytest.raises(DriverError, match="closed the connection"):
+            await requester.request(b"1", "1-1")
+
+    run(play, test)
+
+
 def test_replies_to_nothing_end_the_connection() -> None:
     async def test(connection: DriverConnection) -> None:
         sender = await connection.sender("topic:t", persistent=False, transacted=False)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import uvloop
 
+from drivers.answers import Answers
 from drivers.stomp.fake_broker import FakeBroker, fake_broker
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
 from mqlab.drivers.api import Acknowledge, ReceivedBatch
@@ -203,11 +204,13 @@ def test_a_reply_goes_where_its_request_says_and_is_found_by_its_id() -> None:
 
 def test_a_responder_answers_each_request_and_then_is_done_with_it() -> None:
     async def test(one: FakeBroker, connection: DriverConnection) -> None:
-        responder = await connection.responder("queue:a", prefetch=2, persistent=False)
+        responder, answers = await connection.responder("queue:a", prefetch=2, persistent=False), Answers()
         one.write(StompFrame("MESSAGE", {"ack": "1", "correlation-id": "x:1", "reply-to": "/queue/b"}, b"question"))
-        assert (await responder.receive()).bodies.tolist() == [b"question"]
-        await responder.reply([b"answer"], wait=False)
+        responder.start(answers)
+        await one.until("ACK")
+        await responder.stop()
         await responder.close()
+        assert [batch.bodies for batch in answers.batches] == [[b"question"]]
         [answer] = one.frames("SEND")
         assert (answer.headers["destination"], answer.headers["correlation-id"]) == ("/queue/b", "x:1")
         assert [frame.command for frame in one.frames("SEND", "ACK")] == ["SEND", "ACK"]

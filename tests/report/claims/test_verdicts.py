@@ -136,7 +136,7 @@ def test_an_unknown_point(made: SyntheticRuns, write: Write) -> None:
 
 
 def only(made: SyntheticRuns, **values: tuple[float, float | None, str | None]) -> SyntheticRuns:
-    made.rows["measures"] = []
+    made.rows["measures"] = made.rows["run_measures"] = []
     for scenario, (value, ci95, bound_by) in values.items():
         made.measure(scenario, "rate.received", value, ci95, bound_by=bound_by)
     return made
@@ -153,7 +153,18 @@ def test_an_interval_never_reaches_below_zero(made: SyntheticRuns, write: Write)
     assert on_ours(only(made, A=(5.0, 63.0, None)), write, "rate.received[A] >= 0").verdict == HOLDS
 
 
-def test_one_run_decides_nothing(made: SyntheticRuns, write: Write) -> None:
+@pytest.mark.parametrize(("ci95", "expected"), [(50.0, HOLDS), (150.0, INCONCLUSIVE)])
+def test_one_run_decides_by_the_error_of_the_other_points(
+    made: SyntheticRuns, write: Write, ci95: float, expected: str
+) -> None:
+    only(made, A=(1000.0, ci95, "broker"))
+    made.rows["measures"][-1]["runs"] = 1
+    verdict = on_ours(made, write, "rate.received[A] > 900")
+    why = "A has one valid run, and the error of the other points" if expected == INCONCLUSIVE else ""
+    assert (verdict.verdict, verdict.reason) == (expected, why)
+
+
+def test_one_run_among_few_points_decides_nothing(made: SyntheticRuns, write: Write) -> None:
     verdict = on_ours(only(made, A=(1000.0, None, "broker")), write, "rate.received[A] > 1")
     assert (verdict.verdict, verdict.reason) == (INCONCLUSIVE, "A has one valid run and so no interval")
 

@@ -89,7 +89,7 @@ def test_what_was_found_comes_first(whole_page: ReadPage) -> None:
     assert whole_page.titles[:2] == ["HornetQ, ActiveMQ, SwiftMQ and OpenMQ through JMS", "What was found"]
     assert "24 of 24 runs clean" in whole_page.text
     assert "≥ 98.1 M messages/s" in whole_page.text
-    assert "Scale quick: 500ms, 800ms and 1s measured a run, not the study's own 1000s." in whole_page.text
+    assert "Scale quick: 500ms to 2s measured a run, not the study's own 1000s." in whole_page.text
 
 
 def test_machine_versions_and_command(whole_page: ReadPage) -> None:
@@ -233,6 +233,16 @@ def test_two_systems_have_a_row_each(small: SyntheticRuns, write: Write) -> None
     picture = next(says for says in page.pictures if says.startswith("Benchmark H"))
     assert "ActiveMQ 5.3.2, published: 317" in picture
     assert "ActiveMQ 5.3.2 (measured here), measured here: 8,917" in picture
+
+
+def test_a_figure_of_one_run_says_what_its_interval_rests_on(small: SyntheticRuns, write: Write) -> None:
+    note = "one run: the interval is that of a run by the noise of the system's other points."
+    assert note not in page_of(small, write).text
+    for row in small.rows["measures"]:
+        row["runs"] = 1
+    page = page_of(small, write)
+    assert page.table(MATRIX).row("embedded")[2].endswith(", one run")
+    assert note in page.text
 
 
 @pytest.mark.parametrize("ci95", [None, 1e12])

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqlab.drivers import DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers import (
+    DriverError,
+    DriverRequester,
+    ReceivedBatch,
+    Reply,
+    RequestBatch,
+    RequestHandler,
+    Responder,
+)
+from mqlab.drivers.api import OnReply
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import Role
@@ -98,12 +107,14 @@ class ChangedReplies(DriverRequester):
         self._changes = [*changes]
         self._seq = 0
 
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
+    def ask(self, body: bytes, correlation_id: str, on_reply: OnReply) -> None:
         requester, seq = message_id(body)
         assert correlation_id == f"{requester}-{seq}"
-        reply = self._maker.make_reply(self._seq, requester, seq)
+        reply = self._maker.make_reply(self._seq, body)
         self._seq += 1
-        return Reply(self._changes.pop(0)(reply), False)
+        asyncio.get_running_loop().call_soon(on_reply, Reply(self._changes.pop(0)(reply), False))
+
+    def stop(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -133,17 +144,15 @@ class Requests(Responder):
     """Hands over batches of requests, and keeps the replies."""
 
     def __init__(self, *batches: list[bytes]) -> None:
-        self._batches = [*batches]
+        self._batches = batches
         self.replies: list[bytes] = []
 
-    async def receive(self) -> ReceivedBatch:
-        if not self._batches:
-            raise asyncio.CancelledError
-        return ReceivedBatch(decode(encode(self._batches.pop(0))), False)
+    def start(self, handler: RequestHandler) -> None:
+        for batch in self._batches:
+            self.replies += handler.on_requests(RequestBatch(batch, False))
+        handler.on_failure(DriverError("no more requests"))
 
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        assert not wait
-        self.replies += bodies
+    async def stop(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -153,8 +162,8 @@ def test_each_reply_carries_the_id_of_its_request() -> None:
     requests = [requesters[number].make_single(seq) for number, seq in ((0, 7), (2, 2**33), (1, 8), (1, 9))]
     responder = Requests(requests[:1], requests[1:])
     role = ResponderRole(Role("responder", 5, 0), asking(), responder, Recorder(None, 1, 1))
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(role.play(Timeline.of(asking(), 0)))
+    asyncio.run(role.play(Timeline.of(asking(), 0)))
+    assert str(role.failed) == "no more requests"
     assert [message_id(reply) for reply in responder.replies] == [(5, seq) for seq in range(4)]
     for number, reply in enumerate(responder.replies):
         assert [is_reply_to(request, reply) for request in requests] == [n == number for n in range(4)]

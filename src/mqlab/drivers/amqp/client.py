@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.futures import fail_all, settle
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire.amqp.decoder import MAX_BODY, AmqpDecoder, DeliveryBatch
 from mqlab.wire.amqp.handshake import PROTOCOL_HEADER, AmqpHandshake
@@ -37,6 +38,8 @@ class AmqpClient:
         self._decoder = AmqpDecoder()
         self._channels: dict[int, AmqpChannel] = {}
         self._next_channel = 1
+        # Callbacks of the channels that the current read has messages for.
+        self.arrivals: dict[Callable[[], None], None] = {}
         # Channels on which the system has stopped publishing; 0 is the whole connection.
         self._blocked_by: set[int] = set()
         self._unblocked = asyncio.Event()
@@ -70,6 +73,10 @@ class AmqpClient:
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
+
+    @property
+    def is_held_back(self) -> bool:
+        return self._transport.is_write_paused or bool(self._blocked_by)
 
     async def wait_writable(self) -> None:
         """Return when the system accepts publishes and the write buffer has space."""
@@ -111,6 +118,10 @@ class AmqpClient:
                     channel.handle(item)
             elif isinstance(item, Method):
                 self._handle_connection_method(item)
+        if self.arrivals:
+            arrivals, self.arrivals = self.arrivals, {}
+            for on_arrival in arrivals:
+                on_arrival()
         return len(data), 0
 
     def _connection_lost(self, reason: str) -> None:
@@ -170,6 +181,8 @@ class AmqpChannel:
         self._bytes_since_barrier = 0
         self._received: deque[DeliveryBatch] = deque()
         self._message_waiter: asyncio.Future[None] | None = None
+        # In place of a task that waits: called after a read with messages, and after a failure.
+        self.on_arrival: Callable[[], None] | None = None
         # Number of publishes since confirm.select, the number up to which all are confirmed, and later confirmed ones.
         self._published = self._confirmed_up_to = 0
         self._confirmed_ahead: set[int] = set()
@@ -194,11 +207,15 @@ class AmqpChannel:
             await self.call("confirm.select", False)
             self._confirms = True
 
-    async def publish(self, data: bytes, messages: int) -> None:
-        """Write `messages` publishes; return when the driver may publish more."""
+    def publish_now(self, data: bytes, messages: int) -> None:
+        """Write `messages` publishes, however many the system has not read yet."""
         self.write(data)
         if self._confirms:
             self._published += messages
+
+    async def publish(self, data: bytes, messages: int) -> None:
+        """Write `messages` publishes; return when the driver may publish more."""
+        self.publish_now(data, messages)
         self._barriers.add(messages)
         self._bytes_since_barrier += len(data)
         if self._bytes_since_barrier >= _BARRIER_BYTES:
@@ -220,19 +237,22 @@ class AmqpChannel:
             self._confirmation_waiter = asyncio.get_running_loop().create_future()
             await with_timeout(self._confirmation_waiter, BLOCKED_TIMEOUT_S)
 
-    async def receive(self, *, is_reply: bool = False) -> tuple[list[DeliveryBatch], int]:
+    async def receive(self) -> tuple[list[DeliveryBatch], int]:
         """Wait for messages, all redelivered or all not; return them and the last delivery tag."""
-        while not self._received:
-            if self.failed is not None:
-                raise self.failed
+        while not (runs := self.take_arrived()):
             self._message_waiter = asyncio.get_running_loop().create_future()
-            await next_message(self._message_waiter, is_reply=is_reply)
-        waiting = self._received
-        redelivered = waiting[0].redelivered
-        runs = []
-        while waiting and waiting[0].redelivered == redelivered:
-            runs.append(waiting.popleft())
+            await self._message_waiter
         return runs, runs[-1].last_tag
+
+    def take_arrived(self) -> list[DeliveryBatch]:
+        """The same without waiting: none, if no message has arrived."""
+        waiting = self._received
+        if not waiting and self.failed is not None:
+            raise self.failed
+        runs: list[DeliveryBatch] = []
+        while waiting and waiting[0].redelivered == (runs or waiting)[0].redelivered:
+            runs.append(waiting.popleft())
+        return runs
 
     async def close(self) -> None:
         """Close the channel; return when the system has processed all frames before."""
@@ -245,6 +265,8 @@ class AmqpChannel:
             self.failed = error
             self.client.remove_channel(self.number)
             fail_all((*self._answers, self._message_waiter, self._confirmation_waiter), error)
+            if self.on_arrival is not None:
+                self.on_arrival()
 
     def _submit(self, name: str, *arguments: object) -> "asyncio.Future[Method]":
         self.write(method(self.number, name, *arguments))
@@ -258,6 +280,8 @@ class AmqpChannel:
         if isinstance(item, DeliveryBatch):
             self._received.append(item)
             settle(self._message_waiter, None)
+            if self.on_arrival is not None:
+                self.client.arrivals[self.on_arrival] = None
         elif item.name == "basic.ack":
             self._confirm(*item.arguments)
         elif item.name.endswith("-ok"):

@@ -77,6 +77,8 @@ class AmqpConnection(api.DriverConnection):
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         channel = await self._client.channel()
+        if persistent:
+            await channel.enable_confirms()
         await _consume(channel, await _declare_source(channel, destination, ""), prefetch)
         return AmqpResponder(channel, persistent=persistent)
 

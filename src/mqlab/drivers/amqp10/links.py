@@ -20,7 +20,7 @@ from mqlab.drivers.amqp10.messages import (
     encode_header,
 )
 from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S
 from mqlab.wire.native.bodies import Bodies
 
 # Messages that go to Proton between two writes to the socket.
@@ -150,9 +150,8 @@ class ReceivingLink(ProtonLink):
             self.inbox.append((self.link.recv(delivery.pending) or b"", delivery))
             self.link.advance()
 
-    async def wait_message(self, *, is_reply: bool = False) -> None:
-        if not self.inbox:
-            await next_message(self.client.wait_for(lambda: bool(self.inbox)), is_reply=is_reply)
+    async def wait_message(self) -> None:
+        await self.client.wait_for(lambda: bool(self.inbox))
 
     def accept(self, deliveries: list[Delivery]) -> None:
         """Accept and settle deliveries, and grant credit for as many messages."""

@@ -6,15 +6,17 @@ from proton import Delivery, Message
 
 from mqlab.drivers.amqp10.links import ReceivingLink, SendingLink, take_messages
 from mqlab.drivers.amqp10.messages import decode, encode_before_body, encode_header, encode_message_properties
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.correlation import prefix_of, selector_for
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.wire.native.bodies import Bodies
 
 # Opens the link for the replies that a selector matches, and returns it with their address.
 OpenReplyLink = Callable[[str], Awaitable[tuple[ReceivingLink, str]]]
 
 
-class Amqp10Requester(DriverRequester):
+class Amqp10Requester(CoroutineRequester):
     def __init__(self, sending: SendingLink, open_reply_link: OpenReplyLink, *, persistent: bool) -> None:
         self._sending = sending
         self._open_reply_link = open_reply_link
@@ -32,7 +34,8 @@ class Amqp10Requester(DriverRequester):
         sections = self._header + encode_message_properties(self._to, correlation_id)
         await self._sending.send([encode_before_body(len(body), sections) + body], settled=True)
         while True:
-            await receiving.wait_message(is_reply=True)
+            if not receiving.inbox:
+                await with_timeout(receiving.wait_message(), BLOCKED_TIMEOUT_S, NO_REPLY)
             data, delivery = receiving.inbox.pop(0)
             self._unsettled.append(delivery)
             if _reply_address(data)[1] == correlation_id:
@@ -55,12 +58,13 @@ class Amqp10Requester(DriverRequester):
         return self._receiving
 
 
-class Amqp10Responder(Responder):
+class Amqp10Responder(CoroutineResponder):
     """`open_link` opens the sending link to a reply address, once for each."""
 
     def __init__(
         self, receiving: ReceivingLink, open_link: Callable[[str], Awaitable[SendingLink]], *, persistent: bool
     ) -> None:
+        self.confirms = persistent
         self._receiving = receiving
         self._open_link = open_link
         self._reply_links: dict[str, SendingLink] = {}

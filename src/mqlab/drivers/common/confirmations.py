@@ -15,6 +15,16 @@ class ConfirmationCounter:
         # The count that each waiter waits for.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
+    @property
+    def unconfirmed(self) -> int:
+        return self._sent - self._confirmed
+
+    def count_sent(self, messages: int) -> None:
+        """Count these messages as sent, however many are unconfirmed. Raise DriverError after `fail`."""
+        if self._failure:
+            raise DriverError(self._failure)
+        self._sent += messages
+
     async def reserve(self, messages: int, max_unconfirmed: int) -> None:
         """Count these messages as sent; return when at most `max_unconfirmed` are unconfirmed."""
         self._sent += messages

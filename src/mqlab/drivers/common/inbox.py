@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import next_message
 from mqlab.wire.equal_frames import concat_bodies
 from mqlab.wire.native.bodies import Bodies
 
@@ -39,6 +38,8 @@ class Inbox(Generic[Tag]):
         self._paused = False
         self._failure: str | None = None
         self._waiter: asyncio.Future[None] | None = None
+        # In place of a task that waits: called when messages have arrived, or after a failure.
+        self.on_arrival: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return self._messages
@@ -57,14 +58,22 @@ class Inbox(Generic[Tag]):
         self._failure = reason
         self._wake()
 
-    async def take(self, *, is_reply: bool = False) -> InboxBatch[Tag]:
+    async def take(self) -> InboxBatch[Tag]:
         """Wait for messages; return between one and `capacity` of them, redelivered ones apart. Raise DriverError."""
         while not self._batches:
             if self._failure is not None:
                 raise DriverError(self._failure)
             self._waiter = asyncio.get_running_loop().create_future()
-            await next_message(self._waiter, is_reply=is_reply)
+            await self._waiter
         return self._next()
+
+    def take_arrived(self) -> InboxBatch[Tag] | None:
+        """The same without waiting; None if no message has arrived."""
+        if self._batches:
+            return self._next()
+        if self._failure is not None:
+            raise DriverError(self._failure)
+        return None
 
     def drain_tags(self) -> list[Tag]:
         """Remove all messages and return their tags."""
@@ -104,5 +113,7 @@ class Inbox(Generic[Tag]):
         return InboxBatch(Bodies(bodies.data, bodies.offsets[: rows + 1]), tags[:rows], redelivered)
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
+        if self.on_arrival is not None:
+            self.on_arrival()
+        elif self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -22,6 +22,15 @@ class MessageRun(Protocol):
     def redelivered(self) -> bool: ...
 
 
+def bodies_of_runs(runs: Sequence[MessageRun]) -> list[bytes]:
+    """Each body by itself."""
+    bodies = []
+    for run in runs:
+        size = len(run.data) // run.rows
+        bodies += [run.data] if run.rows == 1 else [run.data[row * size : (row + 1) * size] for row in range(run.rows)]
+    return bodies
+
+
 def join_runs(runs: Sequence[MessageRun]) -> ReceivedBatch:
     """Join one or more runs, which are all redelivered or all not."""
     rows = [run.rows for run in runs]

@@ -39,8 +39,3 @@ async def with_timeout(
         raise
     finally:
         timer.cancel()
-
-
-def next_message(message: Awaitable[Result], *, is_reply: bool) -> Awaitable[Result]:
-    """To be awaited: a reply has a time limit, any other message has none."""
-    return with_timeout(message, BLOCKED_TIMEOUT_S, NO_REPLY) if is_reply else message

@@ -40,6 +40,8 @@ class SocketTransport(asyncio.BufferedProtocol):
         self._closed = asyncio.get_running_loop().create_future()
         self._writable: asyncio.Future[None] | None = None
         self._paused_by: set[object] = set()
+        # Bytes that are written while a read is parsed. They leave together.
+        self._unsent: list[bytes] | None = None
 
     async def open(self, address: str) -> None:
         loop = asyncio.get_running_loop()
@@ -60,7 +62,10 @@ class SocketTransport(asyncio.BufferedProtocol):
         """Raise DriverError if the connection is closed or lost."""
         if self._transport is None or self._closing:
             raise DriverError(self._failure or "the connection is closed")
-        self._transport.write(data)
+        if self._unsent is None:
+            self._transport.write(data)
+        else:
+            self._unsent.append(data)
 
     async def wait_writable(self) -> None:
         """Return when the write buffer has space again."""
@@ -122,11 +127,16 @@ class SocketTransport(asyncio.BufferedProtocol):
         if self._end - self._begin < self._needed:
             self._compact()
             return
+        self._unsent = []
         try:
             done, self._needed = self._parse(self._buffer[self._begin : self._end])
         except ValueError as error:
             self.fail(f"{self._name}: {error}")
             return
+        finally:
+            unsent, self._unsent = self._unsent, None
+            if unsent and self._transport is not None:
+                self._transport.write(unsent[0] if len(unsent) == 1 else b"".join(unsent))
         self._begin += done
         self._compact()
 

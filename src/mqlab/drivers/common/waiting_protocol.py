@@ -1,6 +1,7 @@
 """The base of clients whose tasks wait for conditions: after each event a task looks at its condition again."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, cast
 
 from mqlab.drivers.api import DriverError
@@ -18,6 +19,8 @@ class WaitingProtocol(asyncio.Protocol):
         self._failed = ""
         self._paused = False
         self._waiters: list[asyncio.Future[None]] = []
+        # In place of a task that waits: called after each event.
+        self.on_event: Callable[[], None] | None = None
 
     def check(self) -> None:
         if self._failed:
@@ -53,6 +56,8 @@ class WaitingProtocol(asyncio.Protocol):
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             settle(waiter, None)
+        if self.on_event is not None:
+            self.on_event()
 
     def _fail(self, reason: str) -> None:
         self._failed = self._failed or reason

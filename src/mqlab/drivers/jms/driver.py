@@ -72,7 +72,7 @@ class JmsConnection(api.DriverConnection):
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
         link = await self._calls.call(self._java.responder, self._queue(destination), max(1, prefetch), persistent)
-        return JmsResponder(self._calls, link)
+        return JmsResponder(self._calls, link, persistent=persistent)
 
     async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         await (await self.receiver(topic, api.ReceiverOptions(1, "client", options.selector, options.durable))).close()

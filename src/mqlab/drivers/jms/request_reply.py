@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import jpype
 import numpy as np
 
-from mqlab.drivers.api import DriverRequester, Reply, Responder
+from mqlab.drivers.api import Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
 from mqlab.drivers.jms.jvm import JavaObject
 from mqlab.drivers.jms.links import MAX_SUBMITTED_BATCHES, JmsReceiver, unpack_batch
 
 
-class JmsRequester(DriverRequester):
+class JmsRequester(CoroutineRequester):
     def __init__(self, calls: JavaCalls, java: JavaObject) -> None:
         self._calls = calls
         self._java = java
@@ -33,9 +34,10 @@ class JmsRequester(DriverRequester):
             await self._calls.call(self._java.close)
 
 
-class JmsResponder(JmsReceiver, Responder):
-    def __init__(self, calls: JavaCalls, java: JavaObject) -> None:
+class JmsResponder(JmsReceiver, CoroutineResponder):
+    def __init__(self, calls: JavaCalls, java: JavaObject, *, persistent: bool) -> None:
         super().__init__(calls, java)
+        self.confirms = persistent
         self._sizes = jpype.JArray(jpype.JInt)
         # Submitted replies. Each has a buffer of its own until Java has sent it.
         self._free: list[DirectBuffer] = []

@@ -91,7 +91,7 @@ class KafkaConnection(api.DriverConnection):
         topic = await self._client.create_topic(destination, persistent=persistent)
         consumer = self._consumer(f"all-{topic}", prefetch, with_keys=True)
         await consumer.join_group(topic)
-        return KafkaResponder(await self._producer(topic, linger_ms=0), consumer)
+        return KafkaResponder(await self._producer(topic, linger_ms=0), consumer, persistent=persistent)
 
     async def subscribe(self, topic: str, options: api.ReceiverOptions) -> None:
         if options.selector or not topic.startswith("topic:"):

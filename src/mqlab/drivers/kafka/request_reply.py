@@ -7,7 +7,8 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, ReceivedBatch, Reply
+from mqlab.drivers.common.coroutines import CoroutineRequester, CoroutineResponder
 from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
@@ -45,7 +46,7 @@ class ReplyReader:
             fail_all(list(self._waiting.values()), error)
 
 
-class KafkaRequester(DriverRequester):
+class KafkaRequester(CoroutineRequester):
     def __init__(
         self, producer: KafkaProducer, replies: ReplyReader, topic: str, partition: int, reply_to: str
     ) -> None:
@@ -68,8 +69,9 @@ class KafkaRequester(DriverRequester):
         await self._producer.flush()
 
 
-class KafkaResponder(Responder):
-    def __init__(self, producer: KafkaProducer, consumer: ConsumerThread) -> None:
+class KafkaResponder(CoroutineResponder):
+    def __init__(self, producer: KafkaProducer, consumer: ConsumerThread, *, persistent: bool) -> None:
+        self.confirms = persistent
         self._producer = producer
         self._consumer = consumer
         self._requests: list[PartitionOffset] = []

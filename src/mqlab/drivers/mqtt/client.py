@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from mqlab.drivers.api import DriverError
 from mqlab.drivers.common.futures import fail_all, settle
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.wire.mqtt import decoder, messages, packets
 from mqlab.wire.native.payload import Bytes
@@ -43,6 +44,8 @@ class MqttClient:
         self._received: deque[decoder.PublishBatch] = deque()
         self._received_messages = 0
         self._message_waiter: asyncio.Future[None] | None = None
+        # In place of a task that waits: called after a read with messages, and after a failure.
+        self.on_arrival: Callable[[], None] | None = None
         # Unconfirmed messages, their maximum, and the next packet id.
         self._unconfirmed = 0
         self._window = _MAX_ID
@@ -72,7 +75,7 @@ class MqttClient:
 
     async def publish(self, data: bytes) -> None:
         """Write PUBLISH packets; return when the driver may publish more."""
-        self._write(data)
+        self.write(data)
         self._bytes_since_barrier += len(data)
         if self._bytes_since_barrier >= _BARRIER_BYTES:
             self._bytes_since_barrier = 0
@@ -90,6 +93,21 @@ class MqttClient:
         self._unconfirmed += rows
         return self._ids(rows)
 
+    def reserve_id(self) -> int:
+        """One packet id without waiting; 0 if the window is full."""
+        if self._unconfirmed >= self._window:
+            return 0
+        self._unconfirmed += 1
+        number: int = self._ids(1).item()
+        return number
+
+    @property
+    def is_write_paused(self) -> bool:
+        return self._transport.is_write_paused
+
+    async def wait_writable(self) -> None:
+        await self._transport.wait_writable()
+
     async def wait_confirmed(self) -> None:
         """Return when all QoS 1 messages are confirmed."""
         while self._unconfirmed:
@@ -99,16 +117,21 @@ class MqttClient:
         """Return when the system has processed all packets."""
         await self._call(packets.PING)
 
-    async def receive(self, *, is_reply: bool = False) -> list[decoder.PublishBatch]:
+    async def receive(self) -> list[decoder.PublishBatch]:
         """Wait for messages; return up to `capacity` of them, all redelivered or all not."""
-        while not self._received:
-            if self.failed is not None:
-                raise self.failed
+        while not (runs := self.take_arrived()):
             self._message_waiter = asyncio.get_running_loop().create_future()
-            await next_message(self._message_waiter, is_reply=is_reply)
-        waiting, redelivered = self._received, self._received[0].redelivered
-        runs, rows = [], 0
-        while waiting and waiting[0].redelivered == redelivered and rows < max(1, self._capacity):
+            await self._message_waiter
+        return runs
+
+    def take_arrived(self) -> list[decoder.PublishBatch]:
+        """The same without waiting: none, if no message has arrived."""
+        waiting = self._received
+        if not waiting and self.failed is not None:
+            raise self.failed
+        runs: list[decoder.PublishBatch] = []
+        rows = 0
+        while waiting and waiting[0].redelivered == (runs or waiting)[0].redelivered and rows < max(1, self._capacity):
             runs.append(waiting.popleft())
             rows += runs[-1].rows
         self._received_messages -= rows
@@ -118,11 +141,11 @@ class MqttClient:
 
     def acknowledge(self, ids: bytes) -> None:
         if ids:
-            self._write(messages.acknowledgements(ids))
+            self.write(messages.acknowledgements(ids))
 
     async def close(self) -> None:
         if self.failed is None:
-            self._write(packets.disconnect())
+            self.write(packets.disconnect())
             self._fail("the session is closed")
         await self._transport.close()
 
@@ -130,7 +153,7 @@ class MqttClient:
         first, self._next_id = self._next_id, (self._next_id + rows - 1) % _MAX_ID + 1
         return (np.arange(first - 1, first - 1 + rows) % _MAX_ID + 1).astype(np.uint16)
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         if self.failed is not None:
             raise self.failed
         self._transport.write(data)
@@ -142,7 +165,7 @@ class MqttClient:
         return answer
 
     def _submit(self, request: bytes) -> "asyncio.Future[decoder.Packet]":
-        self._write(request)
+        self.write(request)
         answer: asyncio.Future[decoder.Packet] = asyncio.get_running_loop().create_future()
         self._answers.append(answer)
         return answer
@@ -176,6 +199,8 @@ class MqttClient:
     def _parse(self, data: Bytes) -> tuple[int, int]:
         for item in self._decoder.feed(data.tobytes()):
             self._handle(item)
+        if self.on_arrival is not None and self._received:
+            self.on_arrival()
         if self._received_messages > self._capacity and not self._waiting_answers:
             self._transport.pause_reading(self)
         return len(data), 0
@@ -205,3 +230,5 @@ class MqttClient:
         if self.failed is None:
             self.failed = error = DriverError(reason)
             fail_all((*self._answers, self._message_waiter, self._confirmation_waiter), error)
+            if self.on_arrival is not None:
+                self.on_arrival()

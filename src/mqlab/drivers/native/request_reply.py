@@ -6,90 +6,132 @@ from collections.abc import Sequence
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
 from mqlab.client.message import Message
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY
+from mqlab.drivers.api import DriverError, DriverRequester, OnReply, Reply, RequestBatch
+from mqlab.drivers.common.pending_reply import PendingReply
+from mqlab.drivers.common.responding import CallbackResponder
 from mqlab.drivers.native.links import translated
-from mqlab.wire.native.bodies import Bodies, MalformedPayloadError
+from mqlab.wire.native.bodies import MalformedPayloadError
 
 
 class NativeRequester(DriverRequester):
     def __init__(self, requester: aio.Requester) -> None:
         self._requester = requester
+        self._pending = PendingReply(self._abandon)
+        # A request that is persistent, or waits for credit.
+        self._waiting: asyncio.Task[None] | None = None
 
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
+    def ask(self, body: bytes, correlation_id: str, on_reply: OnReply) -> None:
+        self._pending.expect(correlation_id, on_reply)
+        if not self._requester.ask(body, correlation_id, self._arrived):
+            self._waiting = asyncio.ensure_future(self._request(body, correlation_id))
+
+    def _arrived(self) -> None:
+        if self._waiting is not None:
+            # The reply is to an earlier request, which was abandoned after its arrival.
+            return
         try:
-            message = await self._requester.request(body, BLOCKED_TIMEOUT_S, correlation_id=correlation_id)
-            if message.correlation_id != correlation_id:
-                raise DriverError(f"the reply to {correlation_id} has the correlation id {message.correlation_id}")
-        except TimeoutError:
-            raise DriverError(f"{NO_REPLY} within {BLOCKED_TIMEOUT_S:g} s") from None
-        except (MessagingError, MalformedPayloadError) as error:
-            raise DriverError(str(error)) from error
-        return Reply(message.body, message.redelivered)
+            reply = _checked(self._requester.take_reply(), self._pending.correlation_id)
+        except (MessagingError, MalformedPayloadError, DriverError) as error:
+            self._pending.settle(DriverError(str(error)))
+        else:
+            self._pending.settle(reply)
+
+    async def _request(self, body: bytes, correlation_id: str) -> None:
+        reply: Reply | DriverError
+        try:
+            reply = _checked(await self._requester.request(body, correlation_id=correlation_id), correlation_id)
+        except (MessagingError, MalformedPayloadError, DriverError) as error:
+            reply = DriverError(str(error))
+        self._waiting = None
+        self._pending.settle(reply)
+
+    def _abandon(self) -> None:
+        self._requester.abandon()
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def stop(self) -> None:
+        self._pending.stop()
 
     async def close(self) -> None:
+        self.stop()
         with translated():
             await self._requester.close()
 
 
-class NativeResponder(Responder):
+class NativeResponder(CallbackResponder):
     """Receives and replies message by message; its replies have ids and timestamps."""
 
     def __init__(self, session: aio.Session, consumer: aio.Consumer, persistent: bool) -> None:
+        super().__init__(persistent=persistent)
         self._session = session
         self._consumer = consumer
-        self._persistent = persistent
+        consumer.on_arrival = self.arrived
         self._producers: dict[str, aio.Producer] = {}
-        # The reply address and correlation id of each request of the last `receive`.
+        # The reply address and correlation id of each request of the last batch, and the replies that must wait.
         self._reply_addresses: list[tuple[str, str]] = []
-        # A request that begins the next batch.
-        self._held: Message | None = None
+        self._unsent: list[tuple[bytes, tuple[str, str]]] = []
 
-    async def receive(self) -> ReceivedBatch:
+    def take_requests(self) -> RequestBatch | None:
         try:
-            requests = await self._receive_ready()
-            self._reply_addresses = [_reply_address(request) for request in requests]
+            deliveries = self._consumer.take_arrived()
+            if not deliveries:
+                return None
+            requests = [one for delivery in deliveries for one in _messages(delivery)]
         except (MessagingError, MalformedPayloadError) as error:
             raise DriverError(str(error)) from error
-        return ReceivedBatch(Bodies.of([request.body for request in requests]), requests[0].redelivered)
+        self._reply_addresses = [_reply_address(request) for request in requests]
+        return RequestBatch([request.body for request in requests], deliveries[0].redelivered)
 
-    async def _receive_ready(self) -> list[Message]:
-        """The next request, and those that no call waits for and that are redelivered, or not, like it."""
-        requests = [self._held or await self._consumer.receive()]
-        self._held = None
-        for _ in range(self._consumer.buffered):
-            request = await self._consumer.receive()
-            if request.redelivered != requests[0].redelivered:
-                self._held = request
-                break
-            requests.append(request)
-        return requests
+    def send_replies(self, bodies: Sequence[bytes]) -> bool:
+        replies = [*zip(bodies, self._reply_addresses, strict=True)]
+        sent = 0 if self._persistent else self._send_now(replies)
+        self._unsent = replies[sent:]
+        if not self._unsent:
+            # It leaves with the replies.
+            self._consumer.acknowledge()
+        return not self._unsent
 
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+    def _send_now(self, replies: list[tuple[bytes, tuple[str, str]]]) -> int:
+        """Returns how many of the replies need not wait."""
+        for number, (body, (to, correlation_id)) in enumerate(replies):
+            producer = self._producers.get(to)
+            if producer is None or not producer.send_now(body, {"correlation_id": correlation_id}):
+                return number
+        return len(replies)
+
+    async def wait_sent(self) -> None:
         sends = []
         try:
-            for body, (to, correlation_id) in zip(bodies, self._reply_addresses, strict=True):
+            for body, (to, correlation_id) in self._unsent:
                 producer = self._producers.get(to)
                 if producer is None:
                     producer = self._producers[to] = await self._session.producer(to)
-                if self._persistent or wait:
-                    payload = producer.encoder.message(body, {"correlation_id": correlation_id}, None)
-                    sends.append(producer.send_batch(payload, persistent=self._persistent, confirm=wait))
-                else:
-                    # It leaves with the acknowledgement of its request.
-                    await producer.send(body, correlation_id=correlation_id)
-            if len(sends) == 1:
-                await sends[0]
-            elif sends:
-                await asyncio.gather(*sends)
+                payload = producer.encoder.message(body, {"correlation_id": correlation_id}, None)
+                sends.append(producer.send_batch(payload, persistent=self._persistent, confirm=self._persistent))
+            await asyncio.gather(*sends)
         except MessagingError as error:
             raise DriverError(str(error)) from error
+        self._unsent = []
+        self._consumer.acknowledge()
 
     async def close(self) -> None:
         with translated():
             for producer in self._producers.values():
                 await producer.close()
-            await self._consumer.close()
+            # The broker redelivers requests whose replies were not sent, or not confirmed.
+            await self._consumer.close(unprocessed=len(self._unsent))
+
+
+def _checked(message: Message, correlation_id: str) -> Reply:
+    if message.correlation_id != correlation_id:
+        raise DriverError(f"the reply to {correlation_id} has the correlation id {message.correlation_id}")
+    return Reply(message.body, message.redelivered)
+
+
+def _messages(delivery: aio.Delivery) -> list[Message]:
+    return [delivery.message()] if delivery.rows == 1 else delivery.messages()
 
 
 def _reply_address(request: Message) -> tuple[str, str]:

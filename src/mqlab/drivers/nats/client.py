@@ -6,11 +6,12 @@ import re
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple, Self
 
 from mqlab.drivers.api import DriverError, parse_destination
 from mqlab.drivers.common.futures import fail_all, settle
-from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S, BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.common.transport import SocketTransport
 from mqlab.json_values import JsonObject
 from mqlab.wire import nats
@@ -22,6 +23,7 @@ _NEEDS_ESCAPE = re.compile(r"[^A-Za-z0-9_-]")
 
 OnDelivered = Callable[[nats.SubscriptionBatch], None]
 OnHeaded = Callable[[nats.HeaderMessage], None]
+OnAnswer = Callable[[bytes | DriverError], None]
 
 
 class NatsNames(NamedTuple):
@@ -57,7 +59,8 @@ class NatsClient:
         self._pongs: deque[asyncio.Future[None]] = deque()
         self._info_received: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._inbox = f"_INBOX.{secrets.token_hex(8)}"
-        self._answers: dict[bytes, asyncio.Future[bytes]] = {}
+        self._answer_prefix = f"{self._inbox}.".encode()
+        self._answers: dict[bytes, OnAnswer] = {}
         self._next_answer = 0
         self._failure = ""
         self.pause_reading, self.resume_reading = self._transport.pause_reading, self._transport.resume_reading
@@ -103,6 +106,14 @@ class NatsClient:
     def write(self, frames: bytes) -> None:
         self._transport.write(frames)
 
+    @property
+    def is_write_paused(self) -> bool:
+        return self._transport.is_write_paused
+
+    async def wait_writable(self) -> None:
+        """Return when the write buffer has space."""
+        await self._transport.wait_writable()
+
     async def send(self, frames: bytes) -> None:
         """Write frames; return when the write buffer has space."""
         transport = self._transport
@@ -121,26 +132,28 @@ class NatsClient:
         """Return when the server has processed all frames."""
         await with_timeout(self.ping(), BLOCKED_TIMEOUT_S, "the NATS server did not answer")
 
-    async def request(
-        self, subject: bytes, body: bytes, timeout_s: float = BLOCKED_TIMEOUT_S, failure: str = NO_REPLY
-    ) -> bytes:
-        """Send a request and return the body of its reply."""
+    def ask(self, subject: bytes, body: bytes, on_answer: OnAnswer) -> bytes:
+        """Send a request; `on_answer` gets the body of its reply. Return a token, for `forget`."""
         self._next_answer += 1
         token = b"%d" % self._next_answer
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._answers[token] = answer
-        try:
-            self._transport.write(nats.publish(subject, body, b"%s.%s" % (self._inbox.encode(), token)))
-            return await with_timeout(answer, timeout_s, failure)
-        finally:
-            del self._answers[token]
+        self._transport.write(nats.publish(subject, body, self._answer_prefix + token))
+        self._answers[token] = on_answer
+        return token
+
+    def forget(self, token: bytes) -> None:
+        """Do not wait for the reply to this request any more."""
+        self._answers.pop(token, None)
 
     async def jetstream_request(self, subject: str, config: Mapping[str, object]) -> JsonObject:
         """Send a request to the JetStream API and return its answer, which may contain `error`."""
-        failure = f"JetStream did not answer {subject}"
-        answer = await self.request(
-            f"$JS.API.{subject}".encode(), json.dumps(config).encode(), ANSWER_TIMEOUT_S, failure
-        )
+        waiting: asyncio.Future[bytes | DriverError] = asyncio.get_running_loop().create_future()
+        token = self.ask(f"$JS.API.{subject}".encode(), json.dumps(config).encode(), partial(settle, waiting))
+        try:
+            answer = await with_timeout(waiting, failure=f"JetStream did not answer {subject}")
+        finally:
+            self.forget(token)
+        if isinstance(answer, DriverError):
+            raise answer
         decoded: JsonObject = json.loads(answer)
         return decoded
 
@@ -176,21 +189,26 @@ class NatsClient:
 
     def _handle_reply(self, delivered: nats.SubscriptionBatch) -> None:
         for row, subject in enumerate(delivered.subjects):
-            settle(self._answers.get(subject[len(self._inbox) + 1 :]), delivered.bodies[row])
+            on_answer = self._answers.pop(subject[len(self._answer_prefix) :], None)
+            if on_answer is not None:
+                on_answer(delivered.bodies[row])
 
     def _handle_status_reply(self, headed: nats.HeaderMessage) -> None:
-        answer = self._answers.get(headed.subject[len(self._inbox) + 1 :])
-        if answer is None or answer.done():
+        on_answer = self._answers.pop(headed.subject[len(self._answer_prefix) :], None)
+        if on_answer is None:
             return
         if headed.status == 503:
-            answer.set_exception(DriverError("no responder is there for the request"))
+            on_answer(DriverError("no responder is there for the request"))
         elif headed.status:
-            answer.set_exception(DriverError(f"the NATS server refused: {headed.status} {headed.words}"))
+            on_answer(DriverError(f"the NATS server refused: {headed.status} {headed.words}"))
         else:
-            answer.set_result(headed.body)
+            on_answer(headed.body)
 
     def _connection_lost(self, reason: str) -> None:
         self._failure = reason or "the connection is closed"
-        fail_all((self._info_received, *self._pongs, *self._answers.values()), DriverError(self._failure))
+        fail_all((self._info_received, *self._pongs), DriverError(self._failure))
+        answers, self._answers = self._answers, {}
+        for on_answer in answers.values():
+            on_answer(DriverError(self._failure))
         for callback in list(self._lost_callbacks):
             callback(self._failure)

@@ -89,9 +89,10 @@ class JetStreamPublisher:
             await self._confirmations.reserve(len(rows), max_rows)
             await self._client.send(template.filled(rows))
 
-    async def publish_one(self, subject: bytes, body: bytes) -> None:
-        await self._confirmations.reserve(1, _MAX_UNCONFIRMED)
-        await self._client.send(nats.publish(subject, body, self._inbox))
+    def publish_one(self, subject: bytes, body: bytes) -> None:
+        """The caller waits for the confirmation, or for a reply, before it publishes many more."""
+        self._confirmations.count_sent(1)
+        self._client.write(nats.publish(subject, body, self._inbox))
 
     async def close(self) -> None:
         await self.wait_confirmed()
@@ -129,12 +130,12 @@ class JetStreamConsumer:
         self._free = capacity
         self._pull()
 
-    async def acknowledge(self, tags: list[nats.Subjects]) -> None:
+    def acknowledge(self, tags: list[nats.Subjects]) -> None:
         """Acknowledge each message of a queue; for a topic, the last one acknowledges all before it."""
         replies = [tag.reply for tag in (tags if self._names.is_queue else tags[-1:])]
         self._free += len(tags)
         more = self._pull_request() if 2 * self._free >= self._capacity else b""
-        await self._client.send(nats.publish_same(replies, b"+ACK") + more)
+        self._client.write(nats.publish_same(replies, b"+ACK") + more)
 
     async def close(self, unacknowledged: list[nats.Subjects], *, delete: bool) -> None:
         """End the consumer; JetStream redelivers its unacknowledged messages at once."""

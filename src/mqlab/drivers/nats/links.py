@@ -114,7 +114,7 @@ class NatsReceiver(Receiver):
     async def receive(self) -> ReceivedBatch:
         if self._unacknowledged and self._consumer is not None:
             tags, self._unacknowledged = self._unacknowledged, []
-            await self._consumer.acknowledge(tags)
+            self._consumer.acknowledge(tags)
         bodies, self._unacknowledged, redelivered = await self._inbox.take()
         return ReceivedBatch(bodies, redelivered)
 

@@ -86,6 +86,10 @@ class RedisClient:
 
         self.write(commands, replies, take)
 
+    @property
+    def is_write_paused(self) -> bool:
+        return self._transport.is_write_paused
+
     async def wait_writable(self) -> None:
         if self._transport.is_write_paused:
             await self._transport.wait_writable()

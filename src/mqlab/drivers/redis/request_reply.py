@@ -5,27 +5,26 @@ own for the replies. Other requests are published, which costs no sync: each res
 has one for the replies to all its requesters, and a requester uses the responders in turn.
 """
 
-import asyncio
 import re
 import secrets
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Final
 
-import numpy as np
-
-from mqlab.drivers.api import DriverError, DriverRequester, ReceivedBatch, Reply, Responder
+from mqlab.drivers.api import DriverError, DriverRequester, OnReply, Reply, RequestBatch, RequestHandler
 from mqlab.drivers.common.confirmations import ConfirmationCounter
-from mqlab.drivers.common.futures import fail_all, settle
 from mqlab.drivers.common.inbox import Inbox
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, NO_REPLY, with_timeout
+from mqlab.drivers.common.pending_reply import PendingReply
+from mqlab.drivers.common.responding import CallbackResponder
 from mqlab.drivers.redis.client import RedisClient
 from mqlab.drivers.redis.streams import StreamReader
 from mqlab.wire import resp
-from mqlab.wire.equal_frames import bodies_at
 from mqlab.wire.native.bodies import Bodies
 
 _GLOB_CHARACTERS = re.compile(rb"([*?\[\]\\])")
+NO_ADDRESS: Final = "a request has no reply address or no correlation id"
+# Replies to requests that are not persistent, before the responder waits.
+_MAX_UNCONFIRMED: Final = 1000
 
 
 class ReplyChannel:
@@ -36,25 +35,29 @@ class ReplyChannel:
         self.client = RedisClient(self._published)
         self.client.on_lost(self._connection_lost)
         self._tokens = count()
-        self._waiting: dict[bytes, asyncio.Future[bytes | None]] = {}
+        self._waiting: dict[bytes, OnReply] = {}
 
-    def expect(self) -> "tuple[bytes, asyncio.Future[bytes | None]]":
-        """Return a token for the next request and a future for its reply, which is None if no responder got it."""
+    def expect(self, on_reply: OnReply) -> bytes:
+        """Return a token for the next request."""
         token = b"%d" % next(self._tokens)
-        reply: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = reply
-        return token, reply
+        self._waiting[token] = on_reply
+        return token
 
-    def forget(self, token: bytes) -> None:
-        self._waiting.pop(token, None)
+    def forget(self, token: bytes) -> bool:
+        """Return whether the reply has not come yet."""
+        return self._waiting.pop(token, None) is not None
 
     def _published(self, bodies: Bodies) -> None:
         for body in bodies.tolist():
             token, _, answer = body.partition(b" ")
-            settle(self._waiting.get(token), answer)
+            on_reply = self._waiting.pop(token, None)
+            if on_reply is not None:
+                on_reply(Reply(answer, False))
 
     def _connection_lost(self, reason: str) -> None:
-        fail_all(self._waiting.values(), DriverError(reason))
+        waiting, self._waiting = self._waiting, {}
+        for on_reply in waiting.values():
+            on_reply(DriverError(reason))
 
 
 class PubSubRequester(DriverRequester):
@@ -66,80 +69,106 @@ class PubSubRequester(DriverRequester):
         self._pattern = _GLOB_CHARACTERS.sub(rb"\\\1", responder_prefix(destination)) + b"*"
         self._responders: list[bytes] = []
         self._turn = 0
+        self._pending = PendingReply(lambda: replies.forget(self._token))
+        client.on_lost(lambda reason: self._pending.settle(DriverError(reason)))
+        self._token = b""
 
     async def open(self) -> None:
         """Look up the channels of the responders."""
-        names = await self._client.call(b"PUBSUB", b"CHANNELS", self._pattern)
-        self._responders = sorted(name for name in names if isinstance(name, bytes)) if isinstance(names, list) else []
+        self._responders = _channels(await self._client.call(b"PUBSUB", b"CHANNELS", self._pattern))
 
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
-        for _ in range(2):
-            if not self._responders:
-                await self.open()
-            if not self._responders:
-                break
-            self._turn += 1
-            token, reply = self._replies.expect()
-            try:
-                to = self._responders[self._turn % len(self._responders)]
-                message = b"%s %s %s" % (self._replies.channel, token, body)
-                delivered = self._client.submit(resp.command(b"PUBLISH", to, message))
-                delivered.add_done_callback(partial(_delivered, reply))
-                answer = await with_timeout(reply, BLOCKED_TIMEOUT_S, NO_REPLY)
-                if answer is not None:
-                    return Reply(answer, False)
-                self._responders = []
-            finally:
-                self._replies.forget(token)
-        raise DriverError(f"no responder is there for the request {correlation_id}")
+    def ask(self, body: bytes, correlation_id: str, on_reply: OnReply) -> None:
+        self._pending.expect(correlation_id, on_reply)
+        try:
+            if self._responders:
+                self._publish(body, lambda: self._look_up(body))
+            else:
+                self._look_up(body)
+        except DriverError as error:
+            self._pending.fail(error)
+
+    def _look_up(self, body: bytes) -> None:
+        """The known responders are gone: look up others, and ask one of them."""
+
+        def found(replies: list[resp.Value]) -> None:
+            self._responders = _channels(replies[0])
+            if self._responders:
+                self._publish(body, self._refuse)
+            else:
+                self._refuse()
+
+        self._client.write(resp.command(b"PUBSUB", b"CHANNELS", self._pattern), 1, found)
+
+    def _publish(self, body: bytes, if_gone: Callable[[], None]) -> None:
+        """`if_gone` is called if no responder has received the request."""
+        self._turn += 1
+        token = self._token = self._replies.expect(self._pending.settle)
+
+        def delivered(replies: list[resp.Value]) -> None:
+            # PUBLISH returns the number of receivers. The reply may come before it.
+            [receivers] = replies
+            if isinstance(receivers, resp.ErrorReply):
+                if self._replies.forget(token):
+                    self._pending.settle(DriverError(f"Redis refused: {receivers.words}"))
+            elif receivers == 0 and self._replies.forget(token):
+                if_gone()
+
+        to = self._responders[self._turn % len(self._responders)]
+        message = b"%s %s %s" % (self._replies.channel, token, body)
+        self._client.write(resp.command(b"PUBLISH", to, message), 1, delivered)
+
+    def _refuse(self) -> None:
+        self._responders = []
+        request = self._pending.correlation_id
+        self._pending.settle(DriverError(f"no responder is there for the request {request}"))
+
+    def stop(self) -> None:
+        self._pending.stop()
 
     async def close(self) -> None:
-        """A requester has nothing to release."""
+        self.stop()
 
 
-def _delivered(reply: "asyncio.Future[bytes | None]", receivers: "asyncio.Future[resp.Value]") -> None:
-    """PUBLISH returns the number of receivers. The reply may come before it."""
-    if reply.done() or receivers.cancelled():
-        return
-    error = receivers.exception()
-    if error is not None:
-        reply.set_exception(error)
-    elif receivers.result() == 0:
-        reply.set_result(None)
+def _channels(names: resp.Value) -> list[bytes]:
+    return sorted(name for name in names if isinstance(name, bytes)) if isinstance(names, list) else []
 
 
-class PubSubResponder(Responder):
+class PubSubResponder(CallbackResponder):
     """`client` subscribes to the channel of this responder; replies go over `control`."""
 
     def __init__(self, control: RedisClient, destination: str, capacity: int) -> None:
+        super().__init__(persistent=False)
         self.channel = responder_prefix(destination) + secrets.token_hex(8).encode()
         self.client = RedisClient(self._published)
         self._inbox: Inbox[bytes] = Inbox(capacity, self.client.pause_reading, self.client.resume_reading)
+        self._inbox.on_arrival = self.arrived
         self.client.on_lost(self._inbox.fail)
         self._reply_sender = _ReplySender(control, b"PUBLISH")
-        self._requests: list[bytes] = []
+        self._reply_addresses: list[bytes] = []
 
-    async def receive(self) -> ReceivedBatch:
-        bodies, self._requests, redelivered = await self._inbox.take()
-        return ReceivedBatch(bodies, redelivered)
+    def take_requests(self) -> RequestBatch | None:
+        """A request is `CHANNEL TOKEN BODY`."""
+        arrived = self._inbox.take_arrived()
+        if arrived is None:
+            return None
+        parts = [request.split(b" ", 2) for request in arrived.bodies.tolist()]
+        if any(len(part) != 3 for part in parts):
+            raise DriverError(NO_ADDRESS)
+        self._reply_addresses = [b"%s %s" % (channel, token) for channel, token, _ in parts]
+        return RequestBatch([body for _, _, body in parts], arrived.redelivered)
 
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        await self._reply_sender.send(self._requests, bodies)
-        if wait:
-            await self._reply_sender.confirmed()
+    def send_replies(self, bodies: Sequence[bytes]) -> bool:
+        return self._reply_sender.send(self._reply_addresses, bodies)
+
+    async def wait_sent(self) -> None:
+        await self._reply_sender.wait_sent()
 
     async def close(self) -> None:
         await self._reply_sender.confirmed()
         await self.client.close()
 
     def _published(self, bodies: Bodies) -> None:
-        """A request is `CHANNEL TOKEN BODY`."""
-        requests = bodies.tolist()
-        begins = [request.find(b" ", request.find(b" ") + 1) + 1 for request in requests]
-        to = [request[: begin - 1] for request, begin in zip(requests, begins, strict=True)]
-        places = [int(offset) + begin for offset, begin in zip(bodies.offsets[:-1], begins, strict=True)]
-        sizes = [len(request) - begin for request, begin in zip(requests, begins, strict=True)]
-        self._inbox.put(bodies_at(np.ascontiguousarray(bodies.data), places, sizes), to)
+        self._inbox.put(bodies, [])
 
 
 class StreamRequester(DriverRequester):
@@ -149,24 +178,39 @@ class StreamRequester(DriverRequester):
         self._client = client
         self._key = destination.encode()
         self._replies = f"{reply_to}:{secrets.token_hex(8)}".encode()
+        self._wait = resp.command(b"BLPOP", self._replies, b"0")
+        self._pending = PendingReply()
+        client.on_lost(lambda reason: self._pending.settle(DriverError(reason)))
 
-    async def request(self, body: bytes, correlation_id: str) -> Reply:
-        expected = correlation_id.encode()
-        if b" " in expected or b"\n" in expected:
-            raise DriverError(f"{correlation_id!r} contains a blank or a line end")
-        to = b"%s %s" % (self._replies, expected)
-        send = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
-        wait = resp.command(b"BLPOP", self._replies, b"0")
-        popped = await with_timeout(self._client.submit(send + wait, 2), BLOCKED_TIMEOUT_S, NO_REPLY)
-        while True:
-            # A late reply to an earlier request that failed may come first.
-            if isinstance(popped, list) and isinstance(popped[1], bytes):
-                correlation, _, answer = popped[1].partition(b" ")
-                if correlation == expected:
-                    return Reply(answer, False)
-            popped = await with_timeout(self._client.submit(wait), BLOCKED_TIMEOUT_S, NO_REPLY)
+    def ask(self, body: bytes, correlation_id: str, on_reply: OnReply) -> None:
+        self._pending.expect(correlation_id, on_reply)
+        try:
+            if " " in correlation_id or "\n" in correlation_id:
+                raise DriverError(f"{correlation_id!r} contains a blank or a line end")
+            to = f"{self._replies.decode()} {correlation_id}".encode()
+            send = resp.command(b"XADD", self._key, b"*", b"r", to, b"b", body)
+            self._client.write(send + self._wait, 2, self._answered)
+        except DriverError as error:
+            self._pending.fail(error)
+
+    def _answered(self, replies: list[resp.Value]) -> None:
+        """Replies to commands: the entry's id, and what BLPOP has waited for."""
+        for reply in replies:
+            if isinstance(reply, resp.ErrorReply):
+                self._pending.settle(DriverError(f"Redis refused: {reply.words}"))
+            elif isinstance(reply, list) and isinstance(reply[1], bytes):
+                correlation, _, answer = reply[1].partition(b" ")
+                if correlation == self._pending.correlation_id.encode():
+                    self._pending.settle(Reply(answer, False))
+                else:
+                    # A late reply to an earlier request that failed came first.
+                    self._client.write(self._wait, 1, self._answered)
+
+    def stop(self) -> None:
+        self._pending.stop()
 
     async def close(self) -> None:
+        self.stop()
         await self._client.close()
 
 
@@ -180,42 +224,60 @@ class _ReplySender:
         self.confirmed = self._confirmations.wait_confirmed
         client.on_lost(self._confirmations.fail)
 
-    async def send(self, addresses: list[bytes], bodies: Sequence[bytes]) -> None:
+    def send(self, addresses: list[bytes], bodies: Sequence[bytes]) -> bool:
+        """Return whether more replies may follow at once."""
         commands = []
         for to, body in zip(addresses, bodies, strict=True):
             replies, blank, correlation = to.partition(b" ")
             if not blank:
-                raise DriverError("a request has no reply address or no correlation id")
+                raise DriverError(NO_ADDRESS)
             commands.append(resp.command(self._verb, replies, b"%s %s" % (correlation, body)))
-        await self._confirmations.reserve(len(commands), 1000 + len(commands))
+        self._confirmations.count_sent(len(commands))
         self._client.write_counted(b"".join(commands), len(commands), self._confirmations)
+        return not self._client.is_write_paused and self._confirmations.unconfirmed <= _MAX_UNCONFIRMED
+
+    async def wait_sent(self) -> None:
+        """Return when more replies may follow."""
+        await self.confirmed(_MAX_UNCONFIRMED)
         await self._client.wait_writable()
 
 
-class StreamResponder(Responder):
+class StreamResponder(CallbackResponder):
     """Replies go over `client`; the reader's client blocks for requests."""
 
     def __init__(self, client: RedisClient, inbox: Inbox[bytes], reader: StreamReader) -> None:
+        super().__init__(persistent=True)
         self._client = client
         self._reply_sender = _ReplySender(client, b"RPUSH")
         self._inbox = inbox
+        inbox.on_arrival = self.arrived
         self._reader = reader
         # The entry id and the reply address of each request of the last batch.
         self._requests: list[tuple[bytes, bytes]] = []
 
-    async def receive(self) -> ReceivedBatch:
-        done, self._requests = [number for number, _ in self._requests], []
-        self._reader.read_next(done)
-        bodies, tags, redelivered = await self._inbox.take()
+    def start(self, handler: RequestHandler) -> None:
+        super().start(handler)
+        self._reader.read_next([])
+
+    def take_requests(self) -> RequestBatch | None:
+        arrived = self._inbox.take_arrived()
+        if arrived is None:
+            return None
+        bodies, tags, redelivered = arrived
+        self._requests = []
         for tag in tags:
             number, _, to = tag.partition(b" ")
             self._requests.append((number, to))
-        return ReceivedBatch(bodies, redelivered)
+        return RequestBatch(bodies.tolist(), redelivered)
 
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
-        await self._reply_sender.send([to for _, to in self._requests], bodies)
-        if wait:
-            await self._reply_sender.confirmed()
+    def send_replies(self, bodies: Sequence[bytes]) -> bool:
+        self._reply_sender.send([to for _, to in self._requests], bodies)
+        return False
+
+    async def wait_sent(self) -> None:
+        await self._reply_sender.confirmed()
+        done, self._requests = [number for number, _ in self._requests], []
+        self._reader.read_next(done)
 
     async def close(self) -> None:
         await self._reply_sender.confirmed()

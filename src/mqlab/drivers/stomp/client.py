@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mqlab.drivers.api import DriverError
-from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, next_message, with_timeout
+from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.common.waiting_protocol import WaitingProtocol
 from mqlab.drivers.stomp.flavours import StompFlavour, flavour_of
 from mqlab.wire.address import Address, BadAddressError
@@ -79,6 +79,10 @@ class StompClient(WaitingProtocol):
             raise DriverError(self._failed or "the connection is closed")
         self._transport.write(data)
 
+    @property
+    def is_write_paused(self) -> bool:
+        return self._paused
+
     async def wait_writable(self) -> None:
         """Return when the write buffer has space again."""
         if self._paused or self._failed:
@@ -96,9 +100,9 @@ class StompClient(WaitingProtocol):
             self._resume_reading()
             await self._wait_until(lambda: self._receipts_received >= target)
 
-    async def wait_message(self, *, is_reply: bool = False) -> None:
+    async def wait_message(self) -> None:
         while not self.inbox:
-            await next_message(self._next_event(), is_reply=is_reply)
+            await self._next_event()
 
     def resume_when_drained(self) -> None:
         """Resume reading if a link has taken enough messages from the inbox."""

@@ -14,13 +14,13 @@ of them it is Welch's interval, with the degrees of freedom rounded down, which 
 Expressions are SQL texts: Spark parses one sooner than it takes a call for each of its parts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.shared_noise import double_array, moderate
+from mqlab.pipeline.kernels.shared_noise import moderate
 from mqlab.study.statistics import look_quantile
 
 # Beyond this number of degrees of freedom Student's t hardly falls; the last quantile serves, a little too wide.
@@ -44,9 +44,14 @@ def square_error(values: str) -> str:
 
 def quantile(degrees_of_freedom: str, looks: int) -> str:
     """The quantile of Student's t for a 95 % interval; null below one degree of freedom."""
-    quantiles = double_array(look_quantile(degrees, looks) for degrees in range(1, _QUANTILES + 1))
+    quantiles = _double_array(look_quantile(degrees, looks) for degrees in range(1, _QUANTILES + 1))
     index = f"CAST(least({degrees_of_freedom}, {_QUANTILES}) AS INT)"
     return f"(CASE WHEN {degrees_of_freedom} > 0 THEN element_at({quantiles}, {index}) END)"
+
+
+def _double_array(values: Iterable[float]) -> str:
+    """As one literal, which Spark reads once: every rule of its planner would visit one for each value."""
+    return f"CAST(split('{','.join(map(repr, values))}', ',') AS ARRAY<DOUBLE>)"
 
 
 def _sum(values: str) -> str:
@@ -54,10 +59,13 @@ def _sum(values: str) -> str:
 
 
 def run_values(run_measures: DataFrame) -> DataFrame:
-    """The values of each point, system and metric as an array `values` by repetition, where all are above zero."""
+    """The values of each point, system and metric as an array `values` by repetition, where all are above zero.
+
+    `run_measures` also say of each point whether it is `paced`.
+    """
     in_order = fn.expr("array_sort(collect_list(struct(repetition, run, value)))")
     return (
-        run_measures.groupBy("scenario", "point", "system", "metric")
+        run_measures.groupBy("scenario", "point", "system", "metric", "paced")
         .agg(in_order.alias("values"))
         .where("forall(values, run -> run.value > 0)")
     )
@@ -66,9 +74,9 @@ def run_values(run_measures: DataFrame) -> DataFrame:
 def add_ratio(pairs: DataFrame, interleaved: str, looks: int, over: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Add `ratio`, `low`, `high`, `paired`, `runs` and `degrees_of_freedom` to `pairs`.
 
-    Its columns `first` and `second` are as in `run_values`. `low` and `high` are null where one side has a single run,
-    unless they are paired. `runs` is the lower number. The noise of pairs is moderated by that of all pairs with the
-    same columns `over`; `order` sorts these.
+    Its columns `first` and `second` are as in `run_values`. `runs` is the lower number. The noise of pairs is moderated
+    by that of all pairs with the same columns `over`; `order` sorts these. `low` and `high` are null where nothing
+    tells the noise: of sides that are not paired, if one has a single run; of a single pair, if there are few others.
     """
     same = "first.repetition = second.repetition"
     noisy = (
@@ -84,9 +92,11 @@ def add_ratio(pairs: DataFrame, interleaved: str, looks: int, over: Sequence[str
         .selectExpr(
             "*",
             f"CASE WHEN paired AND runs > 1 THEN {square_error('differences')} * runs END AS variance",
-            f"CASE WHEN paired THEN runs - 1 ELSE {_welch_degrees()} END AS degrees_of_freedom",
+            "runs - 1 AS degrees_of_freedom",
+            f"CASE WHEN NOT paired THEN {_welch_degrees()} END AS welch_degrees",
         )
     )
+    degrees = "CASE WHEN paired THEN degrees_of_freedom ELSE welch_degrees END AS degrees_of_freedom"
     half = f"CASE WHEN paired THEN {half_width(looks)} ELSE {_welch(looks)} END"
     return (
         moderate(noisy, over, order)
@@ -94,7 +104,7 @@ def add_ratio(pairs: DataFrame, interleaved: str, looks: int, over: Sequence[str
         .selectExpr(
             *pairs.columns,
             "exp(log_ratio) AS ratio", "exp(log_ratio - half) AS low", "exp(log_ratio + half) AS high",
-            "paired", "runs", "degrees_of_freedom",
+            "paired", "runs", degrees,
         )
     )  # fmt: skip
 
@@ -113,8 +123,8 @@ def wider_half_width(value: str, low: str, high: str) -> str:
 def _welch(looks: int) -> str:
     """Half the width of the interval of the difference of two means of logarithms; null if one has a single run."""
     both = f"({square_error('logs_first')} + {square_error('logs_second')})"
-    half = f"{quantile('degrees_of_freedom', looks)} * sqrt({both})"
-    return f"CASE WHEN degrees_of_freedom IS NOT NULL THEN CASE WHEN {both} > 0 THEN {half} ELSE 0D END END"
+    half = f"{quantile('welch_degrees', looks)} * sqrt({both})"
+    return f"CASE WHEN welch_degrees IS NOT NULL THEN CASE WHEN {both} > 0 THEN {half} ELSE 0D END END"
 
 
 def _welch_degrees() -> str:

@@ -1,10 +1,11 @@
-"""The variance of each point, moderated by that of all: study/shared_noise.py in Spark, which says why."""
+"""The variance of each point, moderated by that of all: study/shared_noise.py, which says why, in Spark."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 
-from mqlab.study.shared_noise import BIAS, FEWEST_POINTS, MOST_SHARED, SPREAD
+from mqlab.study.shared_noise import RunNoise, moderated
 
 
 def moderate(table: DataFrame, over: Sequence[str], order: Sequence[str]) -> DataFrame:
@@ -12,45 +13,30 @@ def moderate(table: DataFrame, over: Sequence[str], order: Sequence[str]) -> Dat
 
     `order`: columns that no two of those rows have in common. The last digit of a sum depends on the order.
     """
-    group = (
-        f"OVER (PARTITION BY {', '.join(over)} ORDER BY {', '.join(order)} "
-        "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
-    )
-
-    def used(value: str) -> str:
-        return f"CASE WHEN variance > 0 THEN {value} END"
-
-    logs = used(f"ln(variance) - {_element(BIAS, 'degrees_of_freedom')}")
-    spreads = used(_element(SPREAD, "degrees_of_freedom"))
-    pooled = f"exp(log_mean + {_element(BIAS, 'shared')})"
-    both = f"(shared * {pooled} + degrees_of_freedom * variance) / (shared + degrees_of_freedom)"
-    is_shared = f"variance IS NOT NULL AND points >= {FEWEST_POINTS} AND shared > 0"
-    most = "greatest(degrees_of_freedom, total)"
-    moderated = {
-        "variance": f"CASE WHEN {is_shared} THEN greatest(variance, {both}) ELSE variance END",
-        "degrees_of_freedom": (
-            f"CASE WHEN {is_shared} THEN least(shared + degrees_of_freedom, {most}) ELSE degrees_of_freedom END"
-        ),
-    }
+    rows = ", ".join(dict.fromkeys(name for name in (*order, *table.columns) if name not in over))
+    of_all = fn.udf(_moderate, "array<struct<variance: double, degrees_of_freedom: int>>", useArrow=False)
+    replaced = ("variance", "degrees_of_freedom")
     return (
-        table.selectExpr(
-            "*",
-            f"count({used('variance')}) {group} AS points",
-            f"avg({logs}) {group} AS log_mean",
-            f"sum({used('degrees_of_freedom')}) {group} AS total",
-            f"var_samp({logs}) {group} - avg({spreads}) {group} AS excess",
-        )
-        .selectExpr("*", f"size(filter({double_array(SPREAD)}, spread -> spread > excess)) AS shared")
-        .selectExpr(*(f"{moderated[name]} AS {name}" if name in moderated else name for name in table.columns))
+        table.groupBy(*over)
+        .agg(fn.expr(f"array_sort(collect_list(struct({rows})))").alias("points"))
+        .withColumn("noises", of_all("points.variance", "points.degrees_of_freedom"))
+        .selectExpr(*over, "inline(arrays_zip(points, noises))")
+        .selectExpr(*over, "points.*", "noises.variance AS moderated", "noises.degrees_of_freedom AS degrees")
+        .drop(*replaced)
+        .withColumnsRenamed(dict(zip(("moderated", "degrees"), replaced, strict=True)))
+        .select(*table.columns)
     )
 
 
-def double_array(values: Iterable[float]) -> str:
-    """As one literal, which Spark reads once: every rule of its planner would visit one for each value."""
-    return f"CAST(split('{','.join(map(repr, values))}', ',') AS ARRAY<DOUBLE>)"
+def paced_points(points: DataFrame) -> DataFrame:
+    """(scenario, point, paced): whether a schedule sets the rate of a point, which is then hardly noisy."""
+    paced = fn.expr("bool_or(rate IS NOT NULL OR consume_rate IS NOT NULL) AS paced")
+    return points.groupBy("scenario", "point").agg(paced)
 
 
-def _element(values: Sequence[float], degrees: str) -> str:
-    """The value for these degrees of freedom, 1 or more."""
-    index = f"CAST(least({degrees}, {MOST_SHARED}) AS INT)"
-    return f"CASE WHEN {degrees} > 0 THEN element_at({double_array(values)}, {index}) END"
+def _moderate(variances: list[float | None], degrees: list[int | None]) -> list[RunNoise | None]:
+    own = [
+        None if variance is None or known is None else RunNoise(variance, known)
+        for variance, known in zip(variances, degrees, strict=True)
+    ]
+    return moderated(own)

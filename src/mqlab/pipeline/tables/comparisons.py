@@ -10,7 +10,7 @@ from mqlab.pipeline.kernels.ratios import add_ratio, run_values, wider_half_widt
 from mqlab.pipeline.schema import ComparisonRow, columns
 from mqlab.study import METRICS
 
-_KEY: Final = ("scenario", "point", "over", "parameters", "metric")
+_KEY: Final = ("scenario", "point", "over", "parameters", "metric", "paced")
 _SIDE: Final = ("system", "values", "point AS measured_at")
 
 
@@ -28,7 +28,8 @@ def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str
     pairs = firsts.join(fn.broadcast(seconds), list(_KEY)).where("first_system != second_system")
     # At the same point the runs of the systems are interleaved; peaks may be at different points.
     interleaved = "first_point = second_point"
-    compared = add_ratio(pairs, interleaved, looks, ("first_system", "second_system", "metric", "over"), _KEY)
+    alike = ("first_system", "second_system", "metric", "over", "paced")
+    compared = add_ratio(pairs, interleaved, looks, alike, _KEY)
     made = {
         "first": "first_system",
         "second": "second_system",
@@ -42,7 +43,7 @@ def comparisons(run_measures: DataFrame, peaks: DataFrame, metrics: Sequence[str
 
 def _at_points(run_measures: DataFrame, metrics: Sequence[str]) -> DataFrame:
     return run_values(run_measures.where(fn.col("metric").isin(list(metrics)))).selectExpr(
-        "scenario", "point", "'' AS over", "'' AS parameters", "metric", *_SIDE
+        "scenario", "point", "'' AS over", "'' AS parameters", "metric", "paced", *_SIDE
     )
 
 
@@ -50,7 +51,7 @@ def _at_peaks(run_measures: DataFrame, peaks: DataFrame) -> DataFrame:
     return (
         run_values(run_measures)
         .join(fn.broadcast(peaks.drop("value")), ["scenario", "point", "system", "metric"])
-        .selectExpr("scenario", "'' AS point", "over", "parameters", "metric", *_SIDE)
+        .selectExpr("scenario", "'' AS point", "over", "parameters", "metric", "paced", *_SIDE)
     )
 
 

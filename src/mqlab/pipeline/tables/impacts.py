@@ -23,7 +23,7 @@ def impacts(run_measures: DataFrame, points: DataFrame, looks: int) -> DataFrame
         .join(fn.broadcast(of_base), ["scenario", "base", "system", "metric"])
     )
     return (
-        add_ratio(pairs, "true", looks, ("system", "metric"), ("scenario", "point"))
+        add_ratio(pairs, "true", looks, ("system", "metric", "paced"), ("scenario", "point"))
         .withColumnRenamed("ratio", "value")
         .withColumns({name: fn.expr(f"100 * ({name} - 1)") for name in ("value", "low", "high")})
         .withColumn("ci95", fn.expr(wider_half_width("value", "low", "high")))

@@ -29,7 +29,7 @@ def run_measures(values: DataFrame, observations: DataFrame, used: DataFrame) ->
 def measures(
     run_measures: DataFrame, runs: DataFrame, bottlenecks: DataFrame, noise: DataFrame, looks: int
 ) -> DataFrame:
-    """One row for each point, system and metric. `looks`: see kernels/ratios.py."""
+    """One row for each point, system and metric. `run_measures` and `looks`: see kernels/ratios.py."""
     return (
         _means(run_measures, looks)
         .join(fn.broadcast(_attempts(runs, noise)), list(_POINT))
@@ -41,7 +41,7 @@ def measures(
 def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     in_order = fn.expr("transform(array_sort(collect_list(struct(run, value))), run -> run.value)")
     own = (
-        run_measures.groupBy(*_POINT, "metric", "unit")
+        run_measures.groupBy(*_POINT, "metric", "unit", "paced")
         .agg(in_order.alias("values"), fn.sum("observations").alias("observations"))
         .selectExpr("*", "size(values) AS runs", f"{mean('values')} AS value")
         .selectExpr(
@@ -52,8 +52,9 @@ def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     )
     # A mean of zero has no relative variance: no value of its runs differs from it, since none is negative.
     ci95 = f"CASE WHEN value = 0 THEN CASE WHEN runs > 1 THEN 0D END ELSE {half_width(looks)} * value END"
-    return moderate(own, ("system", "metric"), ("scenario", "point")).selectExpr(
-        *_POINT, "metric", "unit", "value", f"{ci95} AS ci95", "runs", "degrees_of_freedom", "observations"
+    degrees = "CASE WHEN value = 0 THEN nullif(runs - 1, 0) ELSE degrees_of_freedom END AS degrees_of_freedom"
+    return moderate(own, ("system", "metric", "paced"), ("scenario", "point")).selectExpr(
+        *_POINT, "metric", "unit", "value", f"{ci95} AS ci95", "runs", degrees, "observations"
     )
 
 

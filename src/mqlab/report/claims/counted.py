@@ -43,8 +43,9 @@ class CountedRates:
 
     def measures(self) -> list[MeasureRow]:
         rows = []
-        for system, metric in product(self.systems, self.metrics):
-            keys = [key for key in self.rates if key[0] == system]
+        paced = {(point.scenario, point.name) for point in self.points if point.is_paced}
+        for system, metric, is_paced in product(self.systems, self.metrics, (False, True)):
+            keys = [key for key in self.rates if key[0] == system and (key[1:] in paced) == is_paced]
             values = [[runs[metric] for runs in self.rates[key].values() if runs[metric] > 0] for key in keys]
             noises = moderated([RunNoise.of(runs) for runs in values])
             for key, runs, noise in zip(keys, values, noises, strict=True):
@@ -75,14 +76,15 @@ class CountedRates:
     def impacts(self) -> list[ImpactRow]:
         """From the repetitions that a point and its base both have; without any, a change that may be anything."""
         rows = []
-        for system, metric in product(self.systems, self.metrics):
-            changed = [point for point in self.points if point.base and self._has_metric(system, point, metric)]
+        for system, metric, is_paced in product(self.systems, self.metrics, (False, True)):
+            based = [point for point in self.points if point.base and point.is_paced == is_paced]
+            changed = [point for point in based if self._has_metric(system, point, metric)]
             all_logs = [self._log_ratios(system, point, metric) for point in changed]
             noises = moderated([
                 RunNoise(variance(logs), len(logs) - 1) if len(logs) > 1 else None for logs in all_logs
             ])  # fmt: skip
             rows += [
-                self._impact(system, point, metric, logs, noise)
+                self._impact(system, point, metric, logs, noise if logs else None)
                 for point, logs, noise in zip(changed, all_logs, noises, strict=True)
             ]
         return rows

@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from mqlab.study.rounds.paired import MeasuredRuns, paired_groups
+from mqlab.study.rounds.paired import MeasuredRuns
 from mqlab.study.statistics import t_quantile
 
 Real = Callable[[float, float], float]
@@ -223,12 +223,12 @@ def _sum(first: Errors | None, second: Errors | None) -> Errors | None:
 
 
 def _independent(errors: Errors) -> list[Uncertainty]:
-    """The errors of measures with common rounds become one."""
+    """The errors of measures whose runs are known become one."""
     used = {source: error for source, error in errors.items() if error.effect}
     independent = [error for source, error in used.items() if not isinstance(source, MeasuredRuns)]
-    for group in paired_groups(source for source in used if isinstance(source, MeasuredRuns)):
-        weights = {source: used[source].weight for source in group}
-        independent.append(used[group[0]] if len(group) == 1 else Uncertainty(*group[0].study.error(weights)))
+    weights = {source: error.weight for source, error in used.items() if isinstance(source, MeasuredRuns)}
+    if weights:
+        independent.append(Uncertainty(*next(iter(weights)).study.error(weights)))
     return independent
 
 

@@ -27,8 +27,8 @@ from mqlab.study.statistics import LOOKS, next_look
 
 # Of the runs of a point, relative to their mean, as long as too few points have two.
 _USUAL_DEVIATION: Final = 0.1
-# Up to which look the points of a claim go on that is about a metric which the agents do not count.
-_UNCOUNTED_LOOKS: Final = 2
+# The runs for which the points of a claim go on that is about a metric which the agents do not count.
+_UNCOUNTED_RUNS: Final = (3, 6, 12)
 
 
 def open_points(
@@ -93,7 +93,7 @@ class _Outlook:
         most = max((self.most[key[1:]] for key in unfinished), default=0)
         if not one.is_counted:
             return self._uncounted_need(unfinished)
-        for target in sorted({*(look for look in LOOKS if look < most), most}):
+        for target in sorted({*(look for look in LOOKS if 1 < look < most), most}):
             keys = frozenset(key for key in unfinished if self.played[key].valid < target)
             if keys and self._is_decided(one, keys, target):
                 return _Need(self._fewest(one, keys, target), target, is_likely=True)
@@ -102,11 +102,11 @@ class _Outlook:
 
     def _uncounted_need(self, unfinished: frozenset[PointKey]) -> _Need:
         """Enough runs for an interval; and, if nothing else can be decided, for a narrower one."""
-        for target in LOOKS[:_UNCOUNTED_LOOKS]:
+        for target in _UNCOUNTED_RUNS:
             keys = frozenset(key for key in unfinished if self.played[key].valid < target)
             if keys:
                 break
-        return _Need(keys, target, is_likely=target == LOOKS[0])
+        return _Need(keys, target, is_likely=target == _UNCOUNTED_RUNS[0])
 
     def _fewest(self, one: _OpenClaim, keys: frozenset[PointKey], target: int) -> frozenset[PointKey]:
         """Leave out, the most expensive first, the points that the claim does not need: one may refute it alone."""
@@ -142,7 +142,9 @@ class _Outlook:
 
     @cached_property
     def _deviation(self) -> float:
-        noises = [RunNoise.of([rates["rate.work"] for rates in runs.rates.values()]) for runs in self.played.values()]
+        paced = {(point.scenario, point.name) for point in self.points if point.is_paced}
+        used = [runs.rates.values() for key, runs in self.played.items() if key[1:] not in paced]
+        noises = [RunNoise.of([rates["rate.work"] for rates in runs]) for runs in used]
         shared = share([noise for noise in noises if noise])
         return sqrt(shared.variance) if shared else _USUAL_DEVIATION
 

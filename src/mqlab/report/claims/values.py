@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
-from mqlab.pipeline.schema import MeasureRow, most_without_lab
+from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
@@ -71,7 +71,7 @@ class ClaimValues(ABC):
 
     @abstractmethod
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
-        """Why the interval of a value is open; "" when it is not."""
+        """Why the interval of a value is open or wide; "" when it is not."""
 
     def peak(self, reference: Reference) -> Interval | None:  # noqa: ARG002 - only published values have peaks
         """The peak over all points of an open reference, where it was published."""
@@ -100,8 +100,15 @@ class ClaimValues(ABC):
         """All points that match an open reference; raises MissingValueError when there are none."""
         points = self.all_points().find(reference)
         if not points:
-            raise MissingValueError(f"the study has no point {reference.place} at the scale {self.results.scale}")
+            raise MissingValueError(self._not_at_scale(reference))
         return points
+
+    def _not_at_scale(self, reference: Reference) -> str:
+        """The reason that the point is missing, with the scale that has it."""
+        study, scale = self.results.study, self.results.scale
+        others = (name for name in study.scales if name != scale and PointIndex(study.points(name)).find(reference))
+        asked = next((f": it is asked at the scale {name}" for name in others), "")
+        return f"the study has no point {reference.place} at the scale {scale}{asked}"
 
     def given_settings(self, expression: Expression, names: Iterable[str]) -> list[str]:  # noqa: ARG002 - a published system has none
         """Those of these settings and parameters that the systems and points of a check were given, in words."""
@@ -181,7 +188,7 @@ class MeasuredValues(ClaimValues):
     def value_of(self, system: str, reference: Reference, within: bool = False) -> Interval:
         point = self.point(reference)
         measure = self._measure(system, point, reference.metric)
-        # No metric is negative. One run has no spread: that leaves the interval open. Flagged runs say nothing.
+        # No metric is negative. One run among few points has no error that is known. Flagged runs say nothing.
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
@@ -209,9 +216,19 @@ class MeasuredValues(ClaimValues):
         low = 100 * ((1 + impact.low / 100) / of_base - 1)
         high = 100 * ((1 + impact.high / 100) * of_point - 1)
         is_bound = max(of_base, of_point) > 1
-        source = ("impact", system, point.scenario, point.name, reference.metric)
-        errors = None if is_bound else _errors(source, impact.ci95, impact.degrees_of_freedom, impact.value)
+        errors = None if is_bound else self._errors_of_change(system, point, impact)
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
+
+    def _errors_of_change(self, system: str, point: Point, impact: ImpactRow) -> Errors:
+        """Those of the point and of its base: a common base cancels in the difference of two changes."""
+        source = ("impact", system, point.scenario, point.name, impact.metric)
+        errors = _errors(source, impact.ci95 or 0.0, impact.degrees_of_freedom, impact.value)
+        names = (point.name, impact.base)
+        runs = self.results.rounds.find_pair(system, impact.metric, *((point.scenario, name) for name in names))
+        if not errors or runs is None:
+            return errors
+        percent = 100 + impact.value
+        return {one: errors[source]._replace(weight=sign * percent) for one, sign in zip(runs, (1, -1), strict=True)}
 
     def uncertainty(self, system: str, point: Point, metric: str) -> str:
         measure = self._measure(system, point, metric)
@@ -222,7 +239,9 @@ class MeasuredValues(ClaimValues):
             return f"{metric} of {place} has too few independent observations beyond it"
         if measure.ci95 is None:
             return f"{place} has one valid run and so no interval"
-        return f"{place} was bound by the lab and is a lower bound" if measure.lower_bound else ""
+        if measure.lower_bound:
+            return f"{place} was bound by the lab and is a lower bound"
+        return f"{place} has one valid run, and the error of the other points" if measure.runs == 1 else ""
 
     def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
         measures = [self.results.measure(system, point, metric) for point in points]

@@ -120,8 +120,9 @@ class RunResults:
             key = run.system, run.metric, (run.scenario, run.point)
             values.setdefault(key, {})[run.repetition] = run.value
         rounds = StudyRounds(int(self.meta.get("looks") or 1))
+        paced = {(point.scenario, point.name) for point in self.points if point.is_paced}
         for (system, metric, point), by_round in values.items():
-            rounds.add(system, metric, point, self.turns.get(point, point), by_round)
+            rounds.add(system, metric, point, self.turns.get(point, point), by_round, is_paced=point in paced)
         return rounds
 
     @cached_property

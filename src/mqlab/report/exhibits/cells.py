@@ -11,6 +11,8 @@ from mqlab.study import METRICS, Point, PublishedValue
 from mqlab.study.metric import FEWEST_BEYOND, fewest_observations, is_duration, is_throughput
 
 ONE_RUN: Final = "one run, no interval"
+# Its interval rests on the other points.
+_SINGLE: Final = "one run"
 SAME: Final = "the same in every run"
 # Percent: with a wider interval even the sign of the change is unknown.
 _WIDEST_CHANGE: Final = 100.0
@@ -67,7 +69,12 @@ def measured(
         return unknown(why)
     text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.flags(system, point))
     half = half_width(measure.value, measure.unit if unit else "", measure.ci95)
+    half = f"{half}, {_SINGLE}" if _is_single(measure) else half
     return number(text, f"{half}, n = {measure.observations:,}" if is_counted(measure) else half)
+
+
+def _is_single(measure: MeasureRow | None) -> bool:
+    return measure is not None and measure.runs == 1 and measure.ci95 is not None
 
 
 def is_counted(measure: MeasureRow) -> bool:
@@ -105,12 +112,16 @@ def needs_unit(metric: str) -> bool:
 
 
 def notes_of(results: RunResults, points: Sequence[Point], metrics: Iterable[str]) -> tuple[str, ...]:
-    """The notes below these metrics of these points: how durations were counted, and the meaning of each flag."""
+    """The notes below these metrics of these points: how they were counted, and the meaning of each flag."""
     shown = [*metrics]
     notes = [_LOOP_NOTES[loop] for loop in ("closed", "open") if loop in {point.loop for point in points}]
     if any(fewest_observations(metric) for metric in shown):
         notes.append(_OBSERVATIONS_NOTE)
-    return (*(notes if any(map(is_duration, shown)) else ()), *flag_notes(results, points))
+    measures = (
+        results.measure(one.name, point, metric) for one in results.systems for point in points for metric in shown
+    )
+    single = (_SINGLE_NOTE,) if any(map(_is_single, measures)) else ()
+    return (*(notes if any(map(is_duration, shown)) else ()), *single, *flag_notes(results, points))
 
 
 def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
@@ -148,6 +159,7 @@ _OBSERVATIONS_NOTE: Final = (
     "n: independent observations, at most. Messages that were sent together or received together share one delay and "
     f"are one observation. A percentile with fewer than {FEWEST_BEYOND} of them beyond it is {formatting.NOT_KNOWN}."
 )
+_SINGLE_NOTE: Final = f"{_SINGLE}: the interval is that of a run by the noise of the system's other points."
 _FLAG_NOTES: Final = {
     formatting.FLAG: f"{formatting.FLAG} In these runs an agent used more of its core than the study allows its "
     "clients: the figure may say more of the clients than of the system.",

@@ -145,10 +145,8 @@ def _scale_warnings(results: RunResults) -> Iterator[str]:
 def lengths(points: Sequence[Point]) -> str:
     """The measured time of a run of the study's own points, or its fixed number of messages."""
     of_lab = own_scenarios(points)
-    texts = [
-        f"{point.messages:,} messages" if point.messages else format_time(point.phases.measure)
-        for point in points
-        if point.scenario not in of_lab
-    ]
+    own = [point for point in points if point.scenario not in of_lab]
+    own.sort(key=lambda point: (point.messages or 0, point.phases.measure))
+    texts = [f"{point.messages:,} messages" if point.messages else format_time(point.phases.measure) for point in own]
     distinct = list(dict.fromkeys(texts))
     return formatting.listed(distinct) if len(distinct) <= _LENGTHS else f"{distinct[0]} to {distinct[-1]}"

@@ -4,6 +4,7 @@ A reply has the id of its request before the filler.
 """
 
 import struct
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -18,7 +19,6 @@ from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import equal_offsets
 
 _ID: Final = struct.Struct("<IQ")
-_TWO_IDS: Final = struct.Struct("<IQIQ")
 _LOW: Final = np.uint64(0xFFFFFFFF)
 # For at most so many bodies, a Python loop is faster than numpy.
 _FEW: Final = 8
@@ -54,8 +54,8 @@ class BodyMaker:
     def make_single(self, seq: int) -> bytes:
         return _ID.pack(self._producer, seq) + self._filler
 
-    def make_reply(self, seq: int, requester: int, request_seq: int) -> bytes:
-        return _TWO_IDS.pack(self._producer, seq, requester, request_seq) + self._reply_filler
+    def make_reply(self, seq: int, request: bytes) -> bytes:
+        return _ID.pack(self._producer, seq) + request[:ID_SIZE] + self._reply_filler
 
     def make(self, first_seq: int, rows: int) -> Matrix:
         """The bodies of a batch. They are valid until the next call."""
@@ -87,21 +87,20 @@ class BodyCheck:
 
     def find_damaged(self, bodies: Bodies) -> npt.NDArray[np.bool_] | None:
         """A flag for each body, set if it differs; None if no body differs."""
-        intact = self._are_few_intact(bodies) if len(bodies) <= _FEW else self._are_intact(bodies)
-        return None if intact else np.array([not self._is_intact(body) for body in bodies.tolist()])
+        if len(bodies) <= _FEW:
+            return self.find_damaged_of(bodies.tolist())
+        return None if self._are_intact(bodies) else self.find_damaged_of(bodies.tolist())
+
+    def find_damaged_of(self, bodies: Sequence[bytes]) -> npt.NDArray[np.bool_] | None:
+        """The same, body by body."""
+        size, expected = self._size, self._filler_bytes
+        for body in bodies:
+            if len(body) != size or not body.endswith(expected):
+                return np.array([len(body) != size or not body.endswith(expected) for body in bodies])
+        return None
 
     def is_damaged_reply(self, reply: bytes) -> bool:
         return len(reply) != self._size or not reply.endswith(self._reply_filler)
-
-    def _is_intact(self, body: bytes) -> bool:
-        return len(body) == self._size and body.endswith(self._filler_bytes)
-
-    def _are_few_intact(self, bodies: Bodies) -> bool:
-        data, size, expected = bodies.data.data, self._size, self._filler_bytes
-        for begin, end in pairwise(bodies.offsets.tolist()):
-            if end - begin != size or (expected and data[begin + ID_SIZE : end].tobytes() != expected):
-                return False
-        return True
 
     def _are_intact(self, bodies: Bodies) -> bool:
         table = bodies.table()
@@ -132,7 +131,7 @@ def message_ranges(bodies: Bodies) -> list[tuple[int, int, int, int]]:
     """
     rows = len(bodies)
     if rows <= _FEW:
-        return _message_ranges_of_few(bodies)
+        return message_ranges_of(bodies.tolist())
     words = _words(bodies)
     if _are_consecutive(words, rows):
         return [(int(words[0]), int(words[2]) << 32 | int(words[1]), rows, bodies.nbytes)]
@@ -155,19 +154,16 @@ def unpack(bodies: Bodies, size: int) -> Bodies:
     return Bodies(data, equal_offsets(len(data) // size, size))
 
 
-def _message_ranges_of_few(bodies: Bodies) -> list[tuple[int, int, int, int]]:
+def message_ranges_of(bodies: Iterable[bytes]) -> list[tuple[int, int, int, int]]:
+    """The same, body by body."""
     ranges: list[tuple[int, int, int, int]] = []
-    data = bodies.data.data
-    for begin, end in pairwise(bodies.offsets.tolist()):
-        size = end - begin
-        if size < ID_SIZE:
-            raise ForeignMessageError("a message of fewer than 12 bytes")
-        producer, seq = _ID.unpack_from(data, begin)
+    for body in bodies:
+        producer, seq = message_id(body)
         if ranges and ranges[-1][0] == producer and ranges[-1][1] + ranges[-1][2] == seq:
             _, first, count, size_before = ranges[-1]
-            ranges[-1] = (producer, first, count + 1, size_before + size)
+            ranges[-1] = (producer, first, count + 1, size_before + len(body))
         else:
-            ranges.append((producer, seq, 1, size))
+            ranges.append((producer, seq, 1, len(body)))
     return ranges
 
 

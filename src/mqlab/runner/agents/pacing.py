@@ -50,10 +50,15 @@ class SendSchedule:
         self._start = start
         self._calls = 0
 
-    async def next(self) -> tuple[int, int]:
-        """Wait until the next messages are due. Returns their planned time and their number; it skips none."""
+    def plan_next(self) -> int:
+        """The planned time of the next messages. It skips none."""
         planned = self._start + round(self._calls * self._interval_ns)
         self._calls += 1
+        return planned
+
+    async def next(self) -> tuple[int, int]:
+        """Wait until the next messages are due. Returns their planned time and their number."""
+        planned = self.plan_next()
         # A loop, since a timer of whole milliseconds may fire early, and no message is sent before its time.
         while (left := planned - now()) > 0:
             await asyncio.sleep(left / 1e9)

@@ -1,9 +1,12 @@
 """The record of what a consumer or a responder receives: ranges of messages, with the bodies compared."""
 
-from mqlab.drivers import ReceivedBatch
+import numpy as np
+import numpy.typing as npt
+
+from mqlab.drivers import ReceivedBatch, RequestBatch
 from mqlab.events.recorder import NO_TIME, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import BodyCheck, message_ranges
+from mqlab.runner.agents.bodies import BodyCheck, message_ranges, message_ranges_of
 
 
 class ReceiptLog:
@@ -16,20 +19,30 @@ class ReceiptLog:
         self._append = self._uncommitted.append if transacted else recorder.receipts.append
         self._ordinal = 0
 
-    def record(self, arrival: ReceivedBatch, received: int) -> list[tuple[int, int, int, int]]:
-        """Record the messages, and return their ranges. Raises ForeignMessageError."""
-        ranges = message_ranges(arrival.bodies)
-        damaged, row = self._check.find_damaged(arrival.bodies), 0
+    def record(self, arrival: ReceivedBatch, received: int) -> None:
+        """Record messages. Raises ForeignMessageError."""
+        ranges, damaged = message_ranges(arrival.bodies), self._check.find_damaged(arrival.bodies)
+        self._record_ranges(ranges, damaged, received, arrival.redelivered)
+
+    def record_requests(self, requests: RequestBatch, received: int) -> None:
+        """Record requests. Raises ForeignMessageError."""
+        ranges, damaged = message_ranges_of(requests.bodies), self._check.find_damaged_of(requests.bodies)
+        self._record_ranges(ranges, damaged, received, requests.redelivered)
+
+    def _record_ranges(
+        self, ranges: list[tuple[int, int, int, int]], damaged: npt.NDArray[np.bool_] | None, received: int,
+        redelivered: bool,
+    ) -> None:  # fmt: skip
+        row = 0
         for producer, first_seq, count, size_bytes in ranges:
             self._append(
                 consumer=self._role.number, destination=self._role.destination, producer=producer,
                 first_seq=first_seq, count=count, bytes=size_bytes, ordinal=self._ordinal, t_received=received,
                 damaged=0 if damaged is None else int(damaged[row : row + count].sum()),
-                redelivered=arrival.redelivered, t_acknowledged=NO_TIME,
+                redelivered=redelivered, t_acknowledged=NO_TIME,
             )  # fmt: skip
             self._ordinal += 1
             row += count
-        return ranges
 
     def commit(self, committed: int) -> None:
         """Record the receipts of the transaction; `committed` is NO_TIME if its commit failed."""

@@ -4,14 +4,25 @@ Calibration plays the roles of an agent with links that do nothing: no protocol,
 library belongs to the system that it talks to, so its time is never the lab's.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from mqlab.drivers import DriverError, DriverRequester, ReceivedBatch, Receiver, Reply, Responder, Sender
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers import (
+    DriverError,
+    DriverRequester,
+    ReceivedBatch,
+    Receiver,
+    Reply,
+    RequestBatch,
+    RequestHandler,
+    Responder,
+    Sender,
+)
+from mqlab.drivers.api import Matrix, OnReply, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import Role
@@ -114,7 +125,8 @@ async def _requests(point: Point, batch: int, calls: int) -> float:
 
 
 async def _replies(point: Point, batch: int, calls: int) -> float:
-    responder = _NullResponder(_arrival(point, batch), calls)
+    requests = RequestBatch(_arrival(point, batch).bodies.tolist(), redelivered=False)
+    responder = _NullResponder(requests, calls, persistent=point.persistent)
     role = ResponderRole(Role("responder", _ROLE, 0), _alone(point, batch, calls), responder, _recorder())
     seconds = await _cpu_seconds(role.play)
     return _ended(seconds, role.failed)
@@ -188,13 +200,50 @@ class _NullReceiver(Receiver):
 
 
 class _NullRequester(DriverRequester):
-    async def request(self, body: bytes, correlation_id: str) -> Reply:  # noqa: ARG002
-        return Reply(body, redelivered=False)
+    """Replies to each request when it has been sent."""
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[Reply, OnReply]] = []
+        self._replying = False
+
+    def ask(self, body: bytes, correlation_id: str, on_reply: OnReply) -> None:  # noqa: ARG002
+        self._asked.append((Reply(body, redelivered=False), on_reply))
+        if not self._replying:
+            self._replying = True
+            asyncio.get_running_loop().call_soon(self._reply)
+
+    def _reply(self) -> None:
+        while self._asked:
+            reply, on_reply = self._asked.pop()
+            on_reply(reply)
+
+    def stop(self) -> None:
+        pass
 
     async def close(self) -> None:
         pass
 
 
-class _NullResponder(_NullReceiver, Responder):
-    async def reply(self, bodies: Sequence[bytes], *, wait: bool) -> None:
+class _NullResponder(Responder):
+    """Hands over the same requests again and again."""
+
+    def __init__(self, requests: RequestBatch, calls: int, *, persistent: bool) -> None:
+        self._requests = requests
+        self._calls = calls
+        self._persistent = persistent
+
+    def start(self, handler: RequestHandler) -> None:
+        asyncio.get_running_loop().call_soon(self._call, handler)
+
+    def _call(self, handler: RequestHandler) -> None:
+        for _ in range(self._calls):
+            handler.on_requests(self._requests)
+            if self._persistent:
+                handler.on_confirmed()
+        handler.on_failure(_EndOfCallsError("no more calls"))
+
+    async def stop(self) -> None:
+        pass
+
+    async def close(self) -> None:
         pass

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from mqlab.drivers import DriverConnection, ReceivedBatch, Receiver, ReceiverOptions
+from mqlab.drivers import DriverConnection, ReceivedBatch, Receiver, ReceiverOptions, RequestBatch
 from mqlab.drivers.api import Matrix
 from mqlab.errors import MqlabError
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
@@ -215,11 +215,7 @@ async def _check_replies(
 ) -> None:
     """Three concurrent requesters: each request must get its own reply."""
     responder = await responding.responder(requests, prefetch=10, persistent=False)
-
-    async def respond() -> None:
-        while True:
-            arrival = await responder.receive()
-            await responder.reply([b"re:" + body for body in arrival.bodies.tolist()], wait=False)
+    answers = _Answers()
 
     async def request(number: int) -> None:
         requester = await requesting.requester(requests, replies, persistent=False)
@@ -230,16 +226,31 @@ async def _check_replies(
                 raise NotConformingError(f"the reply to {body!r} was {reply.body[:40]!r}")
         await requester.close()
 
-    responses = asyncio.ensure_future(respond())
+    responder.start(answers)
     try:
         requested = asyncio.gather(*(request(number) for number in range(3)))
-        done, _ = await asyncio.wait((responses, requested), return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait((answers.failed, requested), return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        responses.cancel()
-        await asyncio.gather(responses, return_exceptions=True)
+        await responder.stop()
     await responder.close()
+
+
+class _Answers:
+    """Replies to each request by its body."""
+
+    def __init__(self) -> None:
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def on_requests(self, requests: RequestBatch) -> list[bytes]:
+        return [b"re:" + body for body in requests.bodies]
+
+    def on_confirmed(self) -> None:
+        """These replies are not persistent."""
+
+    def on_failure(self, error: Exception) -> None:
+        self.failed.set_exception(error)
 
 
 async def _depth(tested: SystemUnderTest) -> None:

@@ -6,11 +6,12 @@ spread of these deviations is the error (a paired t).
 
 A few rounds know little of their own spread. So it is moderated (study/shared_noise.py) by what is expected of it: from
 the noise of all points of each system, less the part that the runs of a round have in common: one correlation for all
-pairs of the same kind (Smyth, Michaud and Scott, 2005). docs/decisions/0024-paired-rounds.md: why.
+pairs of the same kind (Smyth, Michaud and Scott, 2005). A single run has no spread, and the error that is expected.
+docs/decisions/0024-paired-rounds.md: why.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import floor, sqrt
@@ -24,8 +25,10 @@ from mqlab.study.statistics import look_quantile, t975
 FEWEST_ROUNDS: Final = 2
 # With fewer independent rounds, of all pairs of a kind, their correlation may be great by chance. None is assumed then.
 FEWEST_OF_KIND: Final = 8
-# The runs of two measures: their systems and metrics, and whether they are those of one point.
-_PairKind = tuple[tuple[str, str], tuple[str, str], bool]
+# Runs that share their noise: a system, a metric, and whether their points are paced.
+_Series = tuple[str, str, bool]
+# The runs of two measures: their series, and whether they are those of one point.
+_PairKind = tuple[_Series, _Series, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +40,16 @@ class MeasuredRuns:
     point: tuple[str, str]
     turns: Hashable
     values: Mapping[int, float]
+    is_paced: bool
     study: "StudyRounds"
 
     @property
-    def series(self) -> tuple[str, str]:
-        return self.system, self.metric
+    def series(self) -> _Series:
+        return self.system, self.metric, self.is_paced
+
+    @cached_property
+    def noise(self) -> RunNoise | None:
+        return RunNoise.of([*self.values.values()])
 
     @cached_property
     def deviations(self) -> dict[int, float]:
@@ -69,32 +77,90 @@ class StudyRounds:
 
     def __init__(self, looks: int) -> None:
         self._looks = looks
-        self._runs: dict[tuple[str, str], dict[tuple[str, str], MeasuredRuns]] = {}
-        self._shared: dict[tuple[str, str], SharedNoise | None] = {}
+        self._runs: dict[_Series, dict[tuple[str, str], MeasuredRuns]] = {}
+        self._found: dict[tuple[str, str, tuple[str, str]], MeasuredRuns] = {}
+        self._parts: dict[tuple[MeasuredRuns, tuple[int, ...]], MeasuredRuns] = {}
+        self._shared: dict[_Series, SharedNoise | None] = {}
         self._correlations: dict[_PairKind, float] = {}
 
-    def add(self, system: str, metric: str, point: tuple[str, str], turns: Hashable, runs: Mapping[int, float]) -> None:
-        """Runs without a spread, or with a mean of zero, tell nothing."""
-        noise = RunNoise.of([*runs.values()])
-        if noise and noise.variance:
-            added = MeasuredRuns(system, metric, point, turns, runs, self)
-            self._runs.setdefault(added.series, {})[point] = added
+    def add(
+        self,
+        system: str,
+        metric: str,
+        point: tuple[str, str],
+        turns: Hashable,
+        runs: Mapping[int, float],
+        *,
+        is_paced: bool = False,
+    ) -> None:
+        """Runs that are all equal, or zero, tell nothing."""
+        if (len(runs) == 1 or min(runs.values()) < max(runs.values())) and max(runs.values()) > 0:
+            added = MeasuredRuns(system, metric, point, turns, runs, is_paced, self)
+            self._runs.setdefault(added.series, {})[point] = self._found[system, metric, point] = added
 
     def find(self, system: str, metric: str, point: tuple[str, str]) -> MeasuredRuns | None:
-        return self._runs.get((system, metric), {}).get(point)
+        """None where nothing tells the noise of the runs: all are equal, or it is a single one among few points."""
+        found = self._found.get((system, metric, point))
+        return found if found and (found.noise or self._shared_noise(found.series)) else None
+
+    def find_pair(
+        self, system: str, metric: str, first: tuple[str, str], second: tuple[str, str]
+    ) -> tuple[MeasuredRuns, MeasuredRuns] | None:
+        """Two points by their common rounds alone; None where these are too few."""
+        one, other = self.find(system, metric, first), self.find(system, metric, second)
+        if one is None or other is None or not one.is_paired(other):
+            return None
+        rounds = one.common_rounds(other)
+        return self._within(one, rounds), self._within(other, rounds)
+
+    def _within(self, runs: MeasuredRuns, rounds: Sequence[int]) -> MeasuredRuns:
+        """The same runs, of some rounds: one object for equal rounds."""
+        if len(rounds) == len(runs.values):
+            return runs
+        values = {number: runs.values[number] for number in rounds}
+        return self._parts.setdefault((runs, tuple(rounds)), replace(runs, values=values))
 
     def error(self, weights: Mapping[MeasuredRuns, float]) -> tuple[float, int]:
         """The standard error of a figure, and its degrees of freedom; for a t975 that stands for each of the looks.
 
-        `weights`: the change of the figure for a relative change of each mean. All of these are paired.
+        `weights`: the change of the figure for a relative change of each mean. The errors of runs that are not paired
+        add up as squares, with the degrees of freedom by Satterthwaite's formula. The noise of all points counts once.
         """
-        pairs = product(weights.items(), weights.items())
-        variance = sum(a * b * one.covariance(other) for (one, a), (other, b) in pairs)
-        own = RunNoise(max(0.0, variance), min(len(runs.values) for runs in weights) - 1)
-        expected = self._expected(weights)
-        noise = expected.moderate(own) if expected else own
-        degrees = noise.degrees_of_freedom
-        return sqrt(noise.variance) * look_quantile(degrees, self._looks) / t975(degrees), degrees
+        noises, own, shared = [], 0, 0
+        for group in paired_groups(weights):
+            noise = self._noise({runs: weights[runs] for runs in group})
+            noises.append(noise)
+            rounds = min(len(runs.values) for runs in group)
+            own, shared = own + rounds - 1, max(shared, noise.degrees_of_freedom - rounds + 1)
+        variance = sum(noise.variance for noise in noises)
+        spread = sum(noise.variance**2 / noise.degrees_of_freedom for noise in noises)
+        # Errors so small that their powers vanish are none.
+        degrees = floor(variance**2 / spread * (1 + 1e-9)) if spread else 1
+        degrees = max(1, min(degrees, own + shared))
+        return sqrt(variance) * look_quantile(degrees, self._looks) / t975(degrees), degrees
+
+    def _noise(self, weights: Mapping[MeasuredRuns, float]) -> RunNoise:
+        """The variance of a figure of paired runs."""
+        are_of_one_run = len(weights) > 1 and len({(runs.system, runs.point) for runs in weights}) == 1
+        expected = self._expected_of_metrics(weights) if are_of_one_run else self._expected(weights)
+        if any(runs.noise is None for runs in weights):
+            assert expected is not None  # of all single runs that are found
+            return expected.moderate(None)
+        own = _own_noise(weights)
+        return expected.moderate(own) if expected else own
+
+    def _expected_of_metrics(self, weights: Mapping[MeasuredRuns, float]) -> SharedNoise | None:
+        """Of metrics of the same runs, which go together at some points more than at others: by all these figures."""
+        first, *_ = weights
+        noises = []
+        for point in self._runs[first.series]:
+            runs = [self._runs[one.series].get(point) for one in weights]
+            known = [one for one in runs if one is not None]
+            if len(known) == len(weights) and len(paired_groups(known)) == 1:
+                own = _own_noise(dict(zip(known, weights.values(), strict=True)))
+                noises.append(RunNoise(own.variance * len(known[0].values), own.degrees_of_freedom))
+        shared = share(noises)
+        return shared and shared._replace(variance=shared.variance / len(first.values))
 
     def _expected(self, weights: Mapping[MeasuredRuns, float]) -> SharedNoise | None:
         """The variance of a figure by the noise of all points; None where too few points tell it."""
@@ -106,14 +172,14 @@ class StudyRounds:
             errors[one] * errors[other] * self._correlation_of_means(one, other)
             for one, other in product(shared, shared)
         )
-        spread = sum(error**4 / shared[runs].degrees_of_freedom for runs, error in errors.items())
-        degrees = floor(sum(error**2 for error in errors.values()) ** 2 / spread)
+        spread = sum(error**4 / shared[runs].worth for runs, error in errors.items())
+        worth = floor(sum(error**2 for error in errors.values()) ** 2 / spread)
         totals = {runs.series: noise.total for runs, noise in shared.items()}
-        return SharedNoise(max(0.0, variance), degrees, sum(totals.values()))
+        return SharedNoise(max(0.0, variance), worth, sum(totals.values()))
 
-    def _shared_noise(self, series: tuple[str, str]) -> SharedNoise | None:
+    def _shared_noise(self, series: _Series) -> SharedNoise | None:
         if series not in self._shared:
-            noises = [RunNoise.of([*runs.values.values()]) for runs in self._runs[series].values()]
+            noises = [runs.noise for runs in self._runs[series].values()]
             self._shared[series] = share([noise for noise in noises if noise])
         return self._shared[series]
 
@@ -124,14 +190,16 @@ class StudyRounds:
         return self.correlation(one, other) * common / sqrt(len(one.values) * len(other.values))
 
     def correlation(self, one: MeasuredRuns, other: MeasuredRuns) -> float:
-        """That of two runs of a round, by all pairs of their kind."""
+        """That of two runs of a round, by all pairs of their kind; 1 for the same runs."""
+        if one.series == other.series and one.point == other.point:
+            return 1.0
         first, second = sorted((one.series, other.series))
         kind = first, second, one.point == other.point
         if kind not in self._correlations:
             self._correlations[kind] = self._consensus(*kind)
         return self._correlations[kind]
 
-    def _consensus(self, first: tuple[str, str], second: tuple[str, str], of_one_point: bool) -> float:
+    def _consensus(self, first: _Series, second: _Series, of_one_point: bool) -> float:
         """Over all pairs, each measured by the noise of its points."""
         products, squares, rounds = 0.0, [0.0, 0.0], set()
         for one, other in product(self._runs[first].values(), self._runs[second].values()):
@@ -149,12 +217,20 @@ class StudyRounds:
 
     def _standardised(self, runs: MeasuredRuns, rounds: Sequence[int]) -> list[float]:
         """The deviations of these rounds from their mean, over that of a run by the noise of all points."""
-        own, shared = RunNoise.of([*runs.values.values()]), self._shared_noise(runs.series)
-        assert own is not None  # of all runs that were added
-        deviation = sqrt((shared.moderate(own) if shared else own).variance)
+        shared = self._shared_noise(runs.series)
+        noise = shared.moderate(runs.noise) if shared else runs.noise
+        assert noise is not None  # of all runs that are paired
+        deviation = sqrt(noise.variance)
         values = [runs.deviations[number] / deviation for number in rounds]
         mean = fmean(values)
         return [value - mean for value in values]
+
+
+def _own_noise(weights: Mapping[MeasuredRuns, float]) -> RunNoise:
+    """The variance of a figure by its own rounds."""
+    pairs = product(weights.items(), weights.items())
+    variance = sum(a * b * one.covariance(other) for (one, a), (other, b) in pairs)
+    return RunNoise(max(0.0, variance), min(len(runs.values) for runs in weights) - 1)
 
 
 def paired_groups(runs: Iterable[MeasuredRuns]) -> list[list[MeasuredRuns]]:
