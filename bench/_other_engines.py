@@ -1,16 +1,20 @@
 """The questions of the pipeline to DuckDB and Polars, over the same files, in the form that is fastest for each.
 
+Destinations of runs are independent. Each query is about one of them, as otherwise the engines would need more memory
+than a machine has.
 Both sweep over the edges of all ranges: counts are running sums, and the times of a piece are those of the last range
 that began. So ranges of one side must be equal or disjoint, as those of `_synthetic_events` are; the pipeline takes any
 ranges.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import psutil
+import pyarrow.parquet as pq
 
+from mqlab.events.folder import run_name
 from mqlab.pipeline.kernels.histogram import GROWTH, LOG_GROWTH
 from mqlab.pipeline.schema import DELIVERY_CLASSES
 from mqlab.study.metric import PERCENTILES
@@ -21,10 +25,17 @@ if TYPE_CHECKING:
 # Of each run: counts by name, the rate of arrivals, and durations in seconds.
 Answers = dict[int, dict[str, float]]
 Engine = Callable[[Path], Answers]
+# Any: a row of a table.
+Row = dict[str, Any]
 
 _KEY = ("run", "destination", "producer", "subscription")
 _COPIES = ("confirmed", "unknown", "fresh", "marked", "late")
 _TIMES = ("t_planned", "t_sent", "t_received")
+_TOTALS = ("missing", "sent", "measured sent", "damaged", "measured received")
+# Event tables with a column `destination`.
+_BY_DESTINATION = ("sends", "receipts", "roles")
+# DuckDB writes to the disk what needs more than this share of the machine's memory.
+_MEMORY_SHARE = 0.5
 
 _DUCKDB = """
 WITH clock AS (SELECT run, agent, "offset" FROM {clocks}),
@@ -125,8 +136,7 @@ SELECT * FROM gaps JOIN sent USING (run) JOIN received USING (run)
 def duckdb_answers(events: Path) -> Answers:
     import duckdb
 
-    tables = {table.name: f"read_parquet('{table}/*.parquet')" for table in events.iterdir()}
-    parts = {
+    texts = {
         "key": ", ".join(_KEY),
         "copies": ", ".join(_COPIES),
         "times": ", ".join(_TIMES),
@@ -137,17 +147,50 @@ def duckdb_answers(events: Path) -> Answers:
         "latest": ", ".join(f"last_value({name} IGNORE NULLS) OVER along AS {name}" for name in _TIMES),
         "growth": repr(LOG_GROWTH),
     }
-    with duckdb.connect() as connection:
-        histogram, totals = (
-            connection.sql(query.format(**tables, **parts)).to_arrow_table() for query in (_DUCKDB, _DUCKDB_TOTALS)
-        )
-    return _answers(histogram, totals)
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": f"{_MEMORY_SHARE * psutil.virtual_memory().total / 2**20:.0f}MiB",
+        "temp_directory": str(events.parent / "duckdb"),
+    }
+    rows: dict[str, list[Row]] = {_DUCKDB: [], _DUCKDB_TOTALS: []}
+    with duckdb.connect(config=settings) as connection:
+        for files, destination in _parts(events):
+            tables = {table.name: f"read_parquet('{table}/{files}')" for table in events.iterdir()}
+            for name in _BY_DESTINATION:
+                tables[name] = f"(SELECT * FROM {tables[name]} WHERE destination = {destination})"
+            for query, of_query in rows.items():
+                try:
+                    of_query += connection.sql(query.format(**tables, **texts)).to_arrow_table().to_pylist()
+                except duckdb.OutOfMemoryException as error:
+                    raise MemoryError(str(error)) from error
+    return _answers(*rows.values())
 
 
 def polars_answers(events: Path) -> Answers:
     import polars as pl
 
-    tables = {table.name: pl.scan_parquet(table / "*.parquet") for table in events.iterdir()}
+    histogram: list[Row] = []
+    totals: list[Row] = []
+    for files, destination in _parts(events):
+        tables = {table.name: pl.scan_parquet(table / files) for table in events.iterdir()}
+        for name in _BY_DESTINATION:
+            tables[name] = tables[name].filter(pl.col("destination") == destination)
+        frames = pl.collect_all(_polars_queries(tables), engine="streaming")
+        for rows, frame in zip((histogram, totals), frames, strict=True):
+            rows += frame.to_dicts()
+    return _answers(histogram, totals)
+
+
+def _parts(events: Path) -> Iterator[tuple[str, int]]:
+    """A pattern of the files of each run, and a number for each of its destinations."""
+    roles = pq.read_table(events / "roles", columns=["run", "destination"])
+    for row in roles.group_by(["run", "destination"]).aggregate([]).to_pylist():
+        yield f"{run_name(row['run'])}*.parquet", row["destination"]
+
+
+def _polars_queries(tables: dict[str, "pl.LazyFrame"]) -> list["pl.LazyFrame"]:
+    """The histogram of latencies with the delivery classes, and the totals."""
+    import polars as pl
+
     clock = tables["clocks"].select("run", "agent", "offset")
     measured = tables["phases"].filter(pl.col("phase") == "measure")
     windows = measured.group_by("run").agg(pl.min("t_start"), pl.max("t_end"))
@@ -187,9 +230,7 @@ def polars_answers(events: Path) -> Answers:
         pl.sum("damaged"), measured=(pl.col("t_end") - pl.col("t_start")).first(),
         **{"measured received": in_measure("t_received")},
     )  # fmt: skip
-    totals = gaps.join(sent, "run").join(received, "run")
-    found = pl.collect_all([histogram, totals], engine="streaming")
-    return _answers(*(frame.to_arrow() for frame in found))
+    return [histogram, gaps.join(sent, "run").join(received, "run")]
 
 
 def _polars_edges(sends: "pl.LazyFrame", receipts: "pl.LazyFrame", roles: "pl.LazyFrame") -> "pl.LazyFrame":
@@ -269,21 +310,20 @@ def _polars_histogram(pieces: "pl.LazyFrame") -> "pl.LazyFrame":
     )
 
 
-def _answers(histogram: pa.Table, totals: pa.Table) -> Answers:
+def _answers(histogram: list[Row], totals: list[Row]) -> Answers:
+    """Add up what the queries said of each run."""
     answers: Answers = {}
-    for row in totals.to_pylist():
-        run = answers[row.pop("run")] = row
-        run["rate.received"] = run["measured received"] / (run.pop("measured") / 1e9)
-    rows = histogram.sort_by([("run", "ascending"), ("bucket", "ascending")]).to_pylist()
-    for number, run in answers.items():
-        of_run = [row for row in rows if row["run"] == number]
-        run |= {name: sum(row[name] for row in of_run) for name in (*DELIVERY_CLASSES, "early")}
-        run |= _durations([row for row in of_run if row["timed"]])
+    for number, nanoseconds in {row["run"]: row["measured"] for row in totals}.items():
+        of_run = [row for row in totals if row["run"] == number]
+        run = answers[number] = {name: sum(row[name] for row in of_run) for name in _TOTALS}
+        run["rate.received"] = run["measured received"] / (nanoseconds / 1e9)
+        in_buckets = [row for row in histogram if row["run"] == number]
+        run |= {name: sum(row[name] for row in in_buckets) for name in (*DELIVERY_CLASSES, "early")}
+        run |= _durations(sorted((row for row in in_buckets if row["timed"]), key=lambda row: row["bucket"]))
     return answers
 
 
-# Any: rows of a table.
-def _durations(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _durations(rows: list[Row]) -> dict[str, float]:
     """The latencies in seconds, as the pipeline defines them: of buckets by their upper edges."""
     total = sum(row["messages"] for row in rows)
     if not total:

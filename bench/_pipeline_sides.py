@@ -1,16 +1,18 @@
 """The sides of `pipeline.py`: Spark, DuckDB and Polars over the same files, their times and their answers."""
 
 import os
+import resource
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.util import find_spec
-from math import isclose
+from math import isclose, nan
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -35,6 +37,8 @@ _SPARK = "spark"
 _STUDY_RUNS = 60
 _STUDY_MESSAGES = 20_000
 _SAMPLE_SECONDS = 0.2
+# An engine that needs more than this share of the machine's memory ends, before the machine ends another process.
+_MEMORY_SHARE = 0.7
 
 
 class Bench:
@@ -47,7 +51,7 @@ class Bench:
         stack.callback(self._spark.stop)
         # Processes of their own, so that their memory is not Spark's.
         self._others = {
-            name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
+            name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _limit_memory))
             for name in ENGINES if find_spec(name) is not None
         }  # fmt: skip
         self._pids = {pool.submit(os.getpid).result() for pool in self._others.values()}
@@ -63,7 +67,11 @@ class Bench:
     def engines(self) -> list[str]:
         return [*self._others]
 
+    def has_answers(self, size: int, side: str) -> bool:
+        return (size, side) in self._answers
+
     def seconds(self, size: int, side: str) -> float:
+        """The time of a pass; not a number if the engine had too little memory."""
         begin = time.perf_counter()
         folder = self._folders[size]
         if side == _SPARK:
@@ -72,12 +80,17 @@ class Bench:
             seconds = time.perf_counter() - begin
             self._answers[size, side] = pipeline_answers(folder)
         else:
-            self._answers[size, side] = self._others[side].submit(ENGINES[side], folder.events).result()
+            try:
+                self._answers[size, side] = self._others[side].submit(ENGINES[side], folder.events).result()
+            except (BrokenProcessPool, MemoryError) as error:
+                say(f"{side} has no answers at {size:,} messages, perhaps for want of memory: {error}")
+                self._answers.pop((size, side), None)
+                return nan
             seconds = time.perf_counter() - begin
         return seconds
 
     def check(self, size: int) -> None:
-        for side in (_SPARK, *self.engines):
+        for side in (side for side in (_SPARK, *self.engines) if self.has_answers(size, side)):
             for run, counted in self._truth[size].items():
                 compare(f"{side}, {RUNS[run - 1].name} of {size:,}", counted, self._answers[size, side][run])
             # The runs that are not clean have no figures.
@@ -110,6 +123,11 @@ class Bench:
             processes = [process for process in own.children(recursive=True) if process.pid not in self._pids]
             total = sum(map(_memory_bytes, [own, *processes]))
             self.peak_bytes[size] = max(self.peak_bytes[size], total)
+
+
+def _limit_memory() -> None:
+    limit = round(_MEMORY_SHARE * psutil.virtual_memory().total)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def _memory_bytes(process: psutil.Process) -> int:
@@ -164,8 +182,9 @@ def run(about: str) -> None:
         study_pass_s = bench.study_pass(Path(temporary))
     last = sizes[-1]
     results: dict[str, object] = {
-        f"spark_over_{engine}": ratio(found[last][_SPARK], found[last][engine]) for engine in bench.engines
-    }
+        f"spark_over_{engine}": ratio(found[last][_SPARK], found[last][engine])
+        for engine in bench.engines if bench.has_answers(last, engine)
+    }  # fmt: skip
     if len(sizes) > 1:
         before = [value * last / sizes[-2] for value in found[sizes[-2]][_SPARK]]
         results["growth"] = ratio(found[last][_SPARK], before)
@@ -176,10 +195,12 @@ def run(about: str) -> None:
         study_pass_s=round(study_pass_s, 2),
         start_s=round(bench.start_s, 2),
         seconds={
-            size: {side: round(median(values) / 1000, 2) for side, values in found[size].items()} for size in sizes
+            size: {side: round(median(values) / 1000, 2) for side, values in found[size].items()
+                   if bench.has_answers(size, side)}
+            for size in sizes
         },
         spark_seconds=level([value / 1000 for value in found[last][_SPARK]]),
-    )
+    )  # fmt: skip
 
 
 def _milliseconds(bench: Bench, size: int, side: str) -> float:
