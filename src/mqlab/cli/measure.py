@@ -20,8 +20,6 @@ MasterOption = Annotated[
     str | None, typer.Option(envvar="MQLAB_MASTER", help="The Spark master; default: this machine (local[*]).")
 ]
 FolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-
-
 CheckOption = Annotated[
     bool, typer.Option("--check", help="Count all events a second time, in SQL, and compare; slow for large runs.")
 ]
@@ -40,10 +38,12 @@ def measure(folder: FolderArgument, master: MasterOption = None, check: CheckOpt
 
 def check_counts(folder: RunFolder, master: str | None) -> None:
     """Count the events in both ways, once they are measured. Ends the command if the counts differ."""
-    try:
-        different = differing_counts(spark_session(master), folder)
-    except SPARK_ERRORS as error:
-        fail(f"Spark cannot count the events in SQL: {next(iter(str(error).splitlines()), '')[:300]}", Exit.INTERNAL)
+    with exit_on_signal("interrupted; the measures are kept"):
+        try:
+            different = differing_counts(spark_session(master), folder)
+        except SPARK_ERRORS as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            fail(f"Spark cannot count the events in SQL: {reason[:300]}", Exit.INTERNAL)
     if different:
         fail(f"columns and SQL count different events: {', '.join(different)}", Exit.INTERNAL)
     say("columns and SQL count the same events")
