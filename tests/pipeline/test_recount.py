@@ -90,7 +90,7 @@ def test_blocks_of_a_few_rows_give_the_same_tables(
 ) -> None:
     """To the last digit, though faults of every kind lie across the borders of blocks."""
     monkeypatch.setattr("mqlab.pipeline.large_runs.BLOCK_ROWS", 400)
-    monkeypatch.setattr("mqlab.pipeline.large_runs.SLICE_ROWS", 100)
+    monkeypatch.setattr("mqlab.pipeline.large_runs.SPLIT_ROWS", 100)
     folder = write(tmp_path, [*CASES.values(), *chance_runs], seed=2)
     measure(spark, folder, exhibits=EXHIBITS)
     assert {name: read_table(folder, name) for name in TABLES} == tables

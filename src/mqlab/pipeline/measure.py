@@ -10,16 +10,10 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.pipeline import large_runs
-from mqlab.pipeline.event_tables import (
-    EventTables,
-    local_table,
-    measure_windows,
-    points,
-    read_events,
-)
+from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.shared_noise import paced_points
+from mqlab.pipeline.large_runs import find_large, read_large_counts
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
 from mqlab.pipeline.run_source import count_rows, counts_of, ordered_counts, read_counts
 from mqlab.pipeline.schema import TABLES
@@ -154,12 +148,12 @@ def _counts(steps: "_Steps", sources: EventSources, events: EventTables, *, in_s
     if in_sql:
         return sql_counts(steps.spark, sources, events, steps.table("phases"))
     rows, windows = count_rows(sources), steps.rows("phases")
-    small = {run: number for run, number in rows.items() if number <= large_runs.BLOCK_ROWS}
+    large = find_large(sources, rows)
+    small = {run: number for run, number in rows.items() if run not in large}
     counts = read_counts(steps.spark, sources, windows, small)
-    large = rows.keys() - small.keys()
     if not large:
         return counts
-    of_large = large_runs.read_large_counts(steps.spark, sources.of_runs(large), windows)
+    of_large = read_large_counts(steps.spark, sources.of_runs(large), windows)
     return counts.unionByName(of_large, allowMissingColumns=True)
 
 

@@ -1,4 +1,4 @@
-"""A source of Spark whose tasks read event files and count: whole runs, or a slice or block of a large one.
+"""A source of Spark whose tasks read event files and count: whole runs, or a split or block of a large one.
 
 Tasks read the files themselves, so that the events of a run need neither a shuffle nor a way through Java. All counts
 are rows of one table, which one job makes: the column `counts` names the table that a row belongs to, and columns of
@@ -6,7 +6,7 @@ other tables are null.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -27,7 +27,7 @@ from mqlab.pipeline.kernels import blocks, run_counts, run_deliveries
 from mqlab.pipeline.kernels.blocks import EarlierAbove, Extent
 from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
 from mqlab.pipeline.measure_tables import EventSources
-from mqlab.pipeline.row_groups import RowGroups, read_rows
+from mqlab.pipeline.row_groups import BOUNDS, RowGroups, count_bounds, read_rows
 
 _NAME: Final = "mqlab-runs"
 _PARTITIONS: Final = "partitions"
@@ -37,7 +37,9 @@ ROWS: Final = 250_000
 LARGE_TABLES: Final = ("sends", "receipts", "round_trips", "operations")
 
 _ADDED: Final = {"deliveries": run_deliveries.SCHEMA, **run_counts.SCHEMAS}
-SCHEMAS: Final = {**_ADDED, "cells": blocks.CELLS}
+# The tables that cut large runs into blocks.
+_OF_BLOCKS: Final = {"cells": blocks.CELLS, "bounds": BOUNDS}
+SCHEMAS: Final = {**_ADDED, **_OF_BLOCKS}
 _COUNTS: Final = "counts"
 _SCHEMA: Final = pa.schema({
     _COUNTS: pa.string(), **{column.name: column.type for table in SCHEMAS.values() for column in table},
@@ -52,7 +54,7 @@ _NOT_SUMMED: Final = {"longest": "max", "largest_batch": "max", "first": "min", 
 class EventPartition:
     """The work of a task: whole `files` by table, and the windows of `RunWindow` by run.
 
-    A slice of large runs has the bits of cells, and some row groups; a block has what `blocks.Block` has.
+    A split of large runs has the bits of cells, and some row groups; a block has what `blocks.Block` has.
     """
 
     files: dict[str, list[str]] = field(default_factory=lambda: {table: [] for table in NEEDED})
@@ -64,10 +66,10 @@ class EventPartition:
     earlier_above: list[EarlierAbove] = field(default_factory=list)
 
 
-def count_rows(sources: EventSources) -> dict[int | None, int]:
-    """The number of event rows of each run; of all runs together, as None, where files have several runs."""
+def count_rows(sources: EventSources, tables: Iterable[str] = LARGE_TABLES) -> dict[int | None, int]:
+    """The number of rows of each run in these tables; of all runs together, as None, where files have several runs."""
     rows: dict[int | None, int] = {}
-    for file in (file for table in LARGE_TABLES for file in sources.readable(table)):
+    for file in (file for table in tables for file in sources.readable(table)):
         rows[file.run] = rows.get(file.run, 0) + pq.read_metadata(file.path).num_rows
     return {None: sum(rows.values())} if None in rows else rows
 
@@ -81,9 +83,9 @@ def read_counts(
 
 def read_partitions(spark: SparkSession, partitions: list[EventPartition]) -> DataFrame:
     spark.dataSource.register(RunCounts)
-    found = spark.read.format(_NAME).option(_PARTITIONS, json.dumps([*map(vars, partitions)])).load()
-    # A shuffle of the few rows that were found: without it, one task would read all partitions into one.
-    return found.repartition(1)
+    counts = spark.read.format(_NAME).option(_PARTITIONS, json.dumps([*map(vars, partitions)])).load()
+    # A shuffle of these few rows: without it, one task would read all partitions into one.
+    return counts.repartition(1)
 
 
 def counts_of(counts: DataFrame, table: str) -> DataFrame:
@@ -91,12 +93,12 @@ def counts_of(counts: DataFrame, table: str) -> DataFrame:
 
 
 def ordered_counts(counts: pa.Table) -> dict[str, pa.Table]:
-    """Each table of the counts, without the cells, with its rows in order."""
-    found = {}
+    """Each table of the counts but those of blocks, with its rows in order."""
+    tables = {}
     for name, columns in _ADDED.items():
         rows = counts.filter(pc.equal(counts[_COUNTS], name)).select(columns.names).cast(columns)
-        found[name] = rows.sort_by([(key, "ascending") for key in _KEYS if key in columns.names]).combine_chunks()
-    return found
+        tables[name] = rows.sort_by([(key, "ascending") for key in _KEYS if key in columns.names]).combine_chunks()
+    return tables
 
 
 def unite_counts(tables: dict[str, DataFrame]) -> DataFrame:
@@ -106,10 +108,10 @@ def unite_counts(tables: dict[str, DataFrame]) -> DataFrame:
 
 
 def add_counts(counts: DataFrame) -> DataFrame:
-    """Add up rows that count different events of the same runs; without the cells."""
+    """Add up rows that count different events of the same runs; without the tables of blocks."""
     summed = dict.fromkeys(name for columns in _ADDED.values() for name in columns.names if name not in _KEYS)
     added = [fn.expr(f"{_NOT_SUMMED.get(name, 'sum')}({name})").alias(name) for name in summed]
-    return counts.where(f"{_COUNTS} != 'cells'").groupBy(*_KEYS).agg(*added)
+    return counts.where(~fn.col(_COUNTS).isin(*_OF_BLOCKS)).groupBy(*_KEYS).agg(*added)
 
 
 def windows_by_run(windows: pa.Table) -> dict[int, list[int]]:
@@ -150,12 +152,17 @@ class RunCounts(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         del schema
-        return _Reader(json.loads(self.options[_PARTITIONS]))
+        # Removed: Spark sends this object to every task, which needs its own partition alone.
+        return _Reader(json.loads(self.options.pop(_PARTITIONS)))
 
 
 class _Reader(DataSourceReader):
     def __init__(self, partitions: Sequence[JsonObject]) -> None:
         self._partitions = partitions
+
+    def __getstate__(self) -> JsonObject:
+        """Nothing: Spark sends each task its own partition, and this object as well."""
+        return {}
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(partition) for partition in self._partitions] or [InputPartition(None)]
@@ -171,27 +178,26 @@ class _Reader(DataSourceReader):
 def _count(partition: EventPartition) -> Iterator[tuple[str, pa.Table]]:
     windows = {int(run): RunWindow(*times) for run, times in partition.windows.items()}
     if partition.cell_bits is not None:
-        yield from _count_slice(partition, windows, partition.cell_bits)
-    elif partition.extents:
-        events = align_clocks(read_block(partition))
-        yield "deliveries", run_deliveries.run_deliveries(events, windows)
-        yield "gaps", run_counts.gaps(events["sends"])
-    else:
-        events = align_clocks(_read_whole(partition))
-        yield "deliveries", run_deliveries.run_deliveries(events, windows)
-        yield "gaps", run_counts.gaps(events["sends"])
+        yield from _count_split(partition, windows, partition.cell_bits)
+        return
+    events = align_clocks(read_block(partition) if partition.extents else _read_whole(partition))
+    yield "deliveries", run_deliveries.run_deliveries(events, windows)
+    yield "gaps", run_counts.gaps(events["sends"])
+    if not partition.extents:
         yield from run_counts.row_counts(events, windows).items()
 
 
-def _count_slice(
+def _count_split(
     partition: EventPartition, windows: Mapping[int, RunWindow], cell_bits: int
 ) -> Iterator[tuple[str, pa.Table]]:
     others = _read_whole(partition)
     for table, groups in partition.groups.items():
-        for rows in read_rows(table, groups):
-            yield from run_counts.row_counts(align_clocks({**others, table: rows}), windows).items()
+        for part in read_rows(table, groups):
+            events = align_clocks({**others, table: part.rows})
+            yield from run_counts.row_counts(events, windows).items()
             if table in ("sends", "receipts"):
-                yield "cells", blocks.count_cells(rows, cell_bits)
+                yield "cells", blocks.count_cells(events[table], cell_bits)
+                yield "bounds", count_bounds(part)
 
 
 def read_block(partition: EventPartition) -> dict[str, pa.Table]:
@@ -203,7 +209,8 @@ def read_block(partition: EventPartition) -> dict[str, pa.Table]:
     }
     events = _read_whole(partition)
     for table, rows in outside.items():
-        parts = [blocks.rows_of_block(part, extents) for part in read_rows(table, partition.groups.get(table, {}))]
+        groups = partition.groups.get(table, {})
+        parts = [blocks.rows_of_block(part.rows, extents) for part in read_rows(table, groups)]
         events[table] = blocks.append_rows(pa.concat_tables(parts) if parts else events[table], rows)
     return events
 

@@ -1,4 +1,4 @@
-"""The counts of whole runs in columns: what the SQL of the same tables computes for a run too large for a task."""
+"""The counts of runs in columns: what the SQL of the same tables computes a second time (`sql_counts`)."""
 
 from collections.abc import Mapping
 from decimal import Decimal
