@@ -1,15 +1,14 @@
 """The sides of `pipeline.py`: Spark, DuckDB and Polars over the same files, their times and their answers."""
 
 import os
-import resource
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from math import isclose, nan
@@ -37,7 +36,7 @@ _SPARK = "spark"
 _STUDY_RUNS = 60
 _STUDY_MESSAGES = 20_000
 _SAMPLE_SECONDS = 0.2
-# An engine that needs more than this share of the machine's memory ends, before the machine ends another process.
+# An engine that takes more than this share of the machine's memory is ended, before the system ends another process.
 _MEMORY_SHARE = 0.7
 
 
@@ -51,10 +50,10 @@ class Bench:
         stack.callback(self._spark.stop)
         # Processes of their own, so that their memory is not Spark's.
         self._others = {
-            name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn"), _limit_memory))
+            name: stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
             for name in ENGINES if find_spec(name) is not None
         }  # fmt: skip
-        self._pids = {pool.submit(os.getpid).result() for pool in self._others.values()}
+        self._processes = {name: psutil.Process(pool.submit(os.getpid).result()) for name, pool in self._others.items()}
         self._folders: dict[int, RunFolder] = {}
         self._answers: dict[tuple[int, str], Answers] = {}
         self._truth: dict[int, Mapping[int, Counter[str]]] = {}
@@ -75,13 +74,14 @@ class Bench:
         begin = time.perf_counter()
         folder = self._folders[size]
         if side == _SPARK:
-            with self._memory(size):
+            with _repeatedly(partial(self._sample_memory, size)):
                 measure(self._spark, folder, exhibits=())
             seconds = time.perf_counter() - begin
             self._answers[size, side] = pipeline_answers(folder)
         else:
             try:
-                self._answers[size, side] = self._others[side].submit(ENGINES[side], folder.events).result()
+                with _repeatedly(partial(_end_if_too_large, self._processes[side])):
+                    self._answers[size, side] = self._others[side].submit(ENGINES[side], folder.events).result()
             except (BrokenProcessPool, MemoryError) as error:
                 say(f"{side} has no answers at {size:,} messages, perhaps for want of memory: {error}")
                 self._answers.pop((size, side), None)
@@ -105,29 +105,35 @@ class Bench:
         measure(self._spark, folder, exhibits=())
         return time.perf_counter() - begin
 
-    @contextmanager
-    def _memory(self, size: int) -> Iterator[None]:
+    def _sample_memory(self, size: int) -> None:
         """Keep the highest memory of this process, Java and Spark's Python processes; shared pages count once."""
-        ended = threading.Event()
-        sampler = threading.Thread(target=self._sample, args=(size, ended))
-        sampler.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            sampler.join()
+        own, engines = psutil.Process(), self._processes.values()
+        processes = [process for process in own.children(recursive=True) if process not in engines]
+        self.peak_bytes[size] = max(self.peak_bytes[size], sum(map(_memory_bytes, [own, *processes])))
 
-    def _sample(self, size: int, ended: threading.Event) -> None:
-        own = psutil.Process()
+
+@contextmanager
+def _repeatedly(call: Callable[[], None]) -> Iterator[None]:
+    """Call every few tenths of a second, in a thread."""
+    ended = threading.Event()
+
+    def call_until_ended() -> None:
         while not ended.wait(_SAMPLE_SECONDS):
-            processes = [process for process in own.children(recursive=True) if process.pid not in self._pids]
-            total = sum(map(_memory_bytes, [own, *processes]))
-            self.peak_bytes[size] = max(self.peak_bytes[size], total)
+            call()
+
+    thread = threading.Thread(target=call_until_ended)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
-def _limit_memory() -> None:
-    limit = round(_MEMORY_SHARE * psutil.virtual_memory().total)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+def _end_if_too_large(process: psutil.Process) -> None:
+    with suppress(psutil.Error):
+        if process.memory_info().rss > _MEMORY_SHARE * psutil.virtual_memory().total:
+            process.kill()
 
 
 def _memory_bytes(process: psutil.Process) -> int:
