@@ -39,7 +39,7 @@ lint: setup  ## style, types and the arrows between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy bench/drivers.py
+	$(BIN)/mypy bench/drivers.py bench/pipeline.py
 	$(BIN)/lint-imports
 
 bench: setup  ## every benchmark, one after the other

@@ -99,7 +99,9 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 class TestMeasure:
-    def measured(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, outcome: EventSources | Exception) -> Result:
+    def measured(
+        self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, outcome: EventSources | Exception, *options: str
+    ) -> Result:
         def pipeline(*_: object) -> EventSources:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -107,7 +109,23 @@ class TestMeasure:
 
         monkeypatch.setattr("mqlab.cli.measure.spark_session", lambda _: None)
         monkeypatch.setattr("mqlab.cli.measure.run_pipeline", pipeline)
-        return here("measure", folder.path)
+        return here("measure", folder.path, *options)
+
+    @pytest.mark.parametrize(
+        ("different", "code", "sentence"),
+        [
+            ([], 0, "columns and SQL count the same events"),
+            (["gaps", "activity"], 1, "mqlab: columns and SQL count different events: gaps, activity"),
+        ],
+    )
+    def test_the_counts_can_be_checked(
+        self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, different: list[str], code: int, sentence: str
+    ) -> None:
+        write_measures(folder, ("clean",), "", measured=True)
+        monkeypatch.setattr("mqlab.cli.measure.differing_counts", lambda _, __: different)
+        result = self.measured(folder, monkeypatch, EventSources({}), "--check")
+        assert result.exit_code == code
+        assert sentence in result.stderr.splitlines()
 
     def test_a_full_disk(self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
         result = self.measured(folder, monkeypatch, OSError(errno.ENOSPC, FULL))

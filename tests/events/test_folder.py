@@ -32,6 +32,17 @@ def test_the_hundredth_of_a_second_is_refused_with_a_reason(tmp_path: Path) -> N
         RunFolder.create(tmp_path, "x", NOON)
 
 
+def test_large_tables_are_written_in_row_groups_of_which_a_reader_can_skip_most(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "x", NOON)
+    rows = pa.table({field.name: pa.repeat(pa.scalar(1, field.type), 300_000) for field in TABLES["clocks"]})
+    folder.write_events("clocks", "run-00001", rows)
+    (file,) = folder.event_files("clocks")
+    metadata = pq.read_metadata(file)
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert sum(sizes) == 300_000
+    assert max(sizes) < 150_000
+
+
 @pytest.mark.parametrize(
     ("name", "cleaned"),
     [

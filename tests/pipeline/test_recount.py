@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mqlab.pipeline.measure import measure
+from mqlab.pipeline.measure import differing_counts, measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.study.metric import PERCENTILES
@@ -64,10 +64,9 @@ def _same_durations(row: dict[str, float], name: str, truth: list[int]) -> bool:
 
 
 def test_sql_and_columns_give_the_same_tables_and_partitions_and_order_of_the_rows_change_nothing(
-    spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables
 ) -> None:
     """To the last digit. The usual pass is the run before: it computed the deliveries in columns."""
-    monkeypatch.setattr("mqlab.pipeline.measure.MOST_ROWS", 0)
     settings = {
         # An odd number: what was together in a partition, with 2 to each core, no longer is.
         "spark.sql.shuffle.partitions": "5",
@@ -78,9 +77,31 @@ def test_sql_and_columns_give_the_same_tables_and_partitions_and_order_of_the_ro
         for name, value in settings.items():
             spark.conf.set(name, value)
         folder = write(tmp_path, [*CASES.values(), *chance_runs], files=3, seed=2)
-        measure(spark, folder, exhibits=EXHIBITS)
+        measure(spark, folder, exhibits=EXHIBITS, in_sql=True)
         again = {name: read_table(folder, name) for name in TABLES}
     finally:
         for name, former in before.items():
             spark.conf.set(name, str(former))
     assert again == tables
+
+
+def test_blocks_of_a_few_rows_give_the_same_tables(
+    spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last digit, though faults of every kind lie across the borders of blocks."""
+    monkeypatch.setattr("mqlab.pipeline.large_runs.BLOCK_ROWS", 400)
+    monkeypatch.setattr("mqlab.pipeline.large_runs.SPLIT_ROWS", 100)
+    folder = write(tmp_path, [*CASES.values(), *chance_runs], seed=2)
+    measure(spark, folder, exhibits=EXHIBITS)
+    assert {name: read_table(folder, name) for name in TABLES} == tables
+
+
+def test_the_counts_of_both_ways_are_compared(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path, [CASES["lost"], CASES["a gap in the sends"]])
+    assert differing_counts(spark, folder) == []
+    monkeypatch.setattr(
+        "mqlab.pipeline.sql_counts.untiled", lambda sends: sends.where("false").select("run", "destination", "producer")
+    )
+    assert differing_counts(spark, folder) == ["gaps"]

@@ -1,5 +1,7 @@
 """Counts of runs in columns. That they are right, and the same as in SQL, is in `test_recount`."""
 
+import json
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,11 +10,11 @@ import pytest
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.pipeline.kernels.run_counts import run_counts
-from mqlab.pipeline.kernels.run_deliveries import SCHEMA, run_deliveries
+from mqlab.pipeline.kernels.run_counts import gaps, row_counts
+from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, align_clocks
 from mqlab.pipeline.measure_tables import EventSources, examine_events
-from mqlab.pipeline.run_source import ROWS, count_rows, divide, read_files
+from mqlab.pipeline.run_source import ROWS, EventPartition, RunCounts, count_rows, divide, read_files
 from pipeline.synthetic_runs import Run, write
 
 
@@ -22,7 +24,9 @@ def events_of(folder: RunFolder) -> dict[str, pa.Table]:
 
 def counted(events: dict[str, pa.Table]) -> dict[str, pa.Table]:
     aligned = align_clocks(events)
-    counts = {"deliveries": pa.Table.from_batches(run_deliveries(aligned, {}), SCHEMA), **run_counts(aligned, {})}
+    counts = {
+        "deliveries": run_deliveries(aligned, {}), "gaps": gaps(aligned["sends"]), **row_counts(aligned, {}),
+    }  # fmt: skip
     keys = ("run", "agent", "bucket", "measured", "slot", "application", "operation")
     return {
         name: table.sort_by([(key, "ascending") for key in keys if key in table.column_names])
@@ -76,3 +80,14 @@ def test_rows_are_counted_by_run_unless_a_file_has_several_runs(chance_runs: lis
     for path in folder.events.rglob("part-0.*"):
         path.rename(path.with_name(path.name.replace("part-0", "run-000007")))
     assert count_rows(examine_events(folder)) == {7: number}
+
+
+def test_a_task_gets_no_partition_but_its_own() -> None:
+    """Spark sends the source and its reader to every task: with all partitions, their size would grow as a square."""
+    sizes = []
+    for number in (1, 100):
+        source = RunCounts({"partitions": json.dumps([vars(EventPartition())] * number)})
+        reader = source.reader(source.schema())
+        assert len(reader.partitions()) == number
+        sizes.append(len(pickle.dumps((source, reader))))
+    assert sizes[0] == sizes[1]

@@ -11,6 +11,7 @@ from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.exhibit_inputs import load_exhibits
+from mqlab.pipeline.measure import differing_counts
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
 from mqlab.study import StudyError
@@ -19,15 +20,33 @@ MasterOption = Annotated[
     str | None, typer.Option(envvar="MQLAB_MASTER", help="The Spark master; default: this machine (local[*]).")
 ]
 FolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Count all events a second time, in SQL, and compare; slow for large runs.")
+]
 
 
-def measure(folder: FolderArgument, master: MasterOption = None) -> None:
+def measure(folder: FolderArgument, master: MasterOption = None, check: CheckOption = False) -> None:
     """Compute the measures of a run folder from its events and replace existing measures."""
     run_folder = open_folder(folder)
     with ProgressBars() as bars:
         run_measure(run_folder, master, bars)
+    if check:
+        check_counts(run_folder, master)
     say(f"measures in {run_folder.measures}")
     exit_with_status([run_folder])
+
+
+def check_counts(folder: RunFolder, master: str | None) -> None:
+    """Count the events in both ways, once they are measured. Ends the command if the counts differ."""
+    with exit_on_signal("interrupted; the measures are kept"):
+        try:
+            different = differing_counts(spark_session(master), folder)
+        except SPARK_ERRORS as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            fail(f"Spark cannot count the events in SQL: {reason[:300]}", Exit.INTERNAL)
+    if different:
+        fail(f"columns and SQL count different events: {', '.join(different)}", Exit.INTERNAL)
+    say("columns and SQL count the same events")
 
 
 def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:

@@ -17,6 +17,8 @@ from mqlab.regular_file import read_regular
 
 # Some kilobytes for each system, and a line for each point that a system cannot play.
 _MAX_META_BYTES: Final = 64_000_000
+# The pipeline reads row groups, and large runs in blocks of some million rows: it skips what a block does not need.
+_ROW_GROUP_ROWS: Final = 1 << 17
 
 
 def run_name(run: int) -> str:
@@ -92,7 +94,7 @@ class RunFolder:
         The checksum is computed in memory, so it also detects errors on the way to the disk.
         """
         output = pa.BufferOutputStream()
-        pq.write_table(rows.cast(TABLES[table]), output)
+        pq.write_table(rows.cast(TABLES[table]), output, row_group_size=_ROW_GROUP_ROWS)
         content = memoryview(output.getvalue())
         folder = self.events / table
         folder.mkdir(exist_ok=True)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,34 +10,26 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.event_tables import (
-    EventTables,
-    local_table,
-    measure_windows,
-    points,
-    read_events,
-    read_message_events,
-)
+from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
-from mqlab.pipeline.kernels.deliveries import segments
-from mqlab.pipeline.kernels.delivery_classes import delivery_classes
-from mqlab.pipeline.kernels.sequences import gaps, untiled
 from mqlab.pipeline.kernels.shared_noise import paced_points
+from mqlab.pipeline.large_runs import find_large, read_large_counts
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
-from mqlab.pipeline.run_source import count_rows, counts_of, read_counts, union_counts
+from mqlab.pipeline.run_source import count_rows, counts_of, ordered_counts, read_counts
 from mqlab.pipeline.schema import TABLES
+from mqlab.pipeline.sql_counts import sql_counts
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.impacts import impacts
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
-from mqlab.pipeline.tables.latency import confirmations, durations, latencies, observations, round_trips
+from mqlab.pipeline.tables.latency import durations, latencies, observations
 from mqlab.pipeline.tables.noise import noise, used_runs
-from mqlab.pipeline.tables.operations import operation_counts, operations
+from mqlab.pipeline.tables.operations import operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
-from mqlab.pipeline.tables.series import activity, paces, series
+from mqlab.pipeline.tables.series import paces, series
 from mqlab.pipeline.tables.steadiness import unsteady
 from mqlab.pipeline.tables.summary import measures, run_measures
 from mqlab.pipeline.tables.travel import travel
@@ -47,19 +38,22 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-# Event rows of a run that a task can hold: about 200 bytes each.
-MOST_ROWS: Final = 10_000_000
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it. None: the table has no rows.
 _DeclareTable = Callable[[], DataFrame | None]
 
 
 def measure(
-    spark: SparkSession, folder: RunFolder, progress: Progress | None = None, exhibits: Sequence[Exhibit] | None = None
+    spark: SparkSession,
+    folder: RunFolder,
+    progress: Progress | None = None,
+    exhibits: Sequence[Exhibit] | None = None,
+    *,
+    in_sql: bool = False,
 ) -> EventSources:
     """Compute every measure table for all runs of the folder and replace the former tables.
 
     `exhibits` say which systems and peaks are compared; the default is those of the study in the folder. A run with a
-    damaged event file is void, with the reason.
+    damaged event file is void, with the reason. `in_sql`: count the events in SQL, which is slower and gives the same.
     """
     sources, meta = examine_events(folder), folder.meta()
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
@@ -68,7 +62,7 @@ def measure(
     steps = _Steps(spark, progress)
     table, counts = steps.table, steps.counts
     steps.compute(
-        _audit_tables(spark, steps, sources, events)
+        _audit_tables(steps, sources, events, in_sql=in_sql)
         | {
             "broker samples": lambda: broker_samples(events.samples, table("phases")),
             "resources": lambda: usage(events.samples, table("phases")),
@@ -111,18 +105,29 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     """Return the rows of the table `audits` for all runs of the folder; compute no other table, and write nothing."""
     sources = examine_events(folder)
     steps = _Steps(spark, None)
-    steps.compute(_audit_tables(spark, steps, sources, read_events(spark, sources)), persisted=("counts",))
+    steps.compute(_audit_tables(steps, sources, read_events(spark, sources)), persisted=("counts",))
     rows: list[JsonObject] = steps.rows("audits").to_pylist()
     return rows
 
 
+def differing_counts(spark: SparkSession, folder: RunFolder) -> list[str]:
+    """Count all events in both ways, in columns and in SQL; return the names of the tables that are not the same."""
+    sources = examine_events(folder)
+    ways = [_Steps(spark, None), _Steps(spark, None)]
+    for steps, in_sql in zip(ways, (False, True), strict=True):
+        tables = _audit_tables(steps, sources, read_events(spark, sources), in_sql=in_sql)
+        steps.compute({name: tables[name] for name in ("phases", "counts")}, persisted=())
+    in_columns, in_sql_too = (ordered_counts(steps.rows("counts")) for steps in ways)
+    return [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
+
+
 def _audit_tables(
-    spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables
+    steps: "_Steps", sources: EventSources, events: EventTables, *, in_sql: bool = False
 ) -> dict[str, _DeclareTable]:
     return {
         "phases": lambda: measure_windows(events.phases),
         "points": lambda: points(events.runs),
-        "counts": lambda: _counts(spark, steps, sources, events),
+        "counts": lambda: _counts(steps, sources, events, in_sql=in_sql),
         "activity": lambda: steps.counts("activity"),
         "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
     }
@@ -139,28 +144,17 @@ def _event_counts(steps: "_Steps") -> EventCounts:
     )
 
 
-def _counts(spark: SparkSession, steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
-    """The counts of all runs: in columns for those that fit into the memory of a task, in SQL for larger."""
-    rows = count_rows(sources)
-    small = {run: number for run, number in rows.items() if number <= MOST_ROWS}
-    in_columns = read_counts(spark, sources, steps.rows("phases"), small)
-    large = rows.keys() - small.keys()
+def _counts(steps: "_Steps", sources: EventSources, events: EventTables, *, in_sql: bool) -> DataFrame:
+    if in_sql:
+        return sql_counts(steps.spark, sources, events, steps.table("phases"))
+    rows, windows = count_rows(sources), steps.rows("phases")
+    large = find_large(sources, rows)
+    small = {run: number for run, number in rows.items() if run not in large}
+    counts = read_counts(steps.spark, sources, windows, small)
     if not large:
-        return in_columns
-    messages, windows = read_message_events(spark, sources.of_runs(large), events.clocks), steps.table("phases")
-    return union_counts(
-        in_columns,
-        {
-            "activity": activity(messages.sends, messages.receipts, windows),
-            "gaps": gaps(messages.sends, untiled(messages.sends)),
-            "deliveries": delivery_classes(
-                segments(messages.sends, messages.receipts, events.roles), windows, events.clocks
-            ),
-            "round trips": round_trips(messages.round_trips, windows),
-            "confirmations": confirmations(messages.sends, windows),
-            "operation counts": operation_counts(messages.operations),
-        },
-    )
+        return counts
+    of_large = read_large_counts(steps.spark, sources.of_runs(large), windows)
+    return counts.unionByName(of_large, allowMissingColumns=True)
 
 
 def _used(steps: "_Steps") -> DataFrame:
@@ -211,7 +205,7 @@ class _Steps:
     """Computes every table once, so that the plans of others do not contain it, and as soon as it can be computed."""
 
     def __init__(self, spark: SparkSession, progress: Progress | None) -> None:
-        self._spark = spark
+        self.spark = spark
         self._progress = progress
         self._computed: dict[str, Future[pa.Table | DataFrame]] = {}
         self._local: dict[str, DataFrame] = {}
@@ -237,7 +231,7 @@ class _Steps:
         if isinstance(computed, DataFrame):
             return computed
         if name not in self._local:
-            self._local[name] = local_table(self._spark, computed)
+            self._local[name] = local_table(self.spark, computed)
         return self._local[name]
 
     def rows(self, name: str) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The counts of whole runs in columns: what the SQL of the same tables computes for a run too large for a task."""
+"""The counts of runs in columns: what the SQL of the same tables computes a second time (`sql_counts`)."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from mqlab.events.schema import CONFIRMED
 from mqlab.pipeline.event_tables import SLOT
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
-from mqlab.pipeline.kernels.run_events import NEVER, Array, RunWindow, array, highest_before, keys
+from mqlab.pipeline.kernels.run_events import NEVER, Array, RunWindow, array, distinct, highest_before, keys
 from mqlab.pipeline.tables.operations import SUCCESS_CODES
 
 _INT, _LONG, _TEXT, _TOTAL = pa.int32(), pa.int64(), pa.string(), pa.decimal128(38, 0)
@@ -36,11 +36,13 @@ SCHEMAS: Final = {
 }  # fmt: skip
 
 
-def run_counts(events: Mapping[str, pa.Table], windows: Mapping[int, RunWindow]) -> dict[str, pa.Table]:
-    """Return the tables of SCHEMAS, from events on the clock of the controller."""
+def row_counts(events: Mapping[str, pa.Table], windows: Mapping[int, RunWindow]) -> dict[str, pa.Table]:
+    """Return all tables of SCHEMAS but `gaps`, from events on the clock of the controller.
+
+    Each row of the events counts by itself: the counts of parts of a run add up to those of the run.
+    """
     return {
         "activity": _activity(events["sends"], events["receipts"], windows),
-        "gaps": _gaps(events["sends"]),
         "round trips": _round_trips(events["round_trips"], windows),
         "confirmations": _confirmations(events["sends"], windows),
         "operation counts": _operation_counts(events["operations"]),
@@ -51,7 +53,7 @@ class _Windows:
     """The windows of the runs of some rows, as columns; NEVER where a run has none."""
 
     def __init__(self, runs: Array, windows: Mapping[int, RunWindow]) -> None:
-        known, place = np.unique(runs, return_inverse=True)
+        known, place = distinct(runs)
         by_run = [windows.get(run, RunWindow(NEVER)) for run in known.tolist()]
         self.load_start, self._start, self._end = (
             np.array([window[part] for window in by_run], np.int64)[place] for part in range(3)
@@ -89,7 +91,8 @@ def _activity(sends: pa.Table, receipts: pa.Table, windows: Mapping[int, RunWind
     return _group("activity", rows, ("run", "agent", "slot", "measured"), aggregates)
 
 
-def _gaps(sends: pa.Table) -> pa.Table:
+def gaps(sends: pa.Table) -> pa.Table:
+    """Return the table `gaps` of all sends of some producers."""
     run, first = array(sends["run"]), array(sends["first_seq"])
     producer = keys([run, array(sends["destination"]), array(sends["producer"])])
     order = np.lexsort((first, producer))

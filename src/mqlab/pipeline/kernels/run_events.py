@@ -71,17 +71,42 @@ def highest_before(group: Array, values: Array, default: Array) -> Array:
     """The highest of the values before each row in its group, or the default; the rows are ordered by group."""
     if not len(values):
         return default
-    # Places among all values, instead of the values, leave room for the group.
-    ordered, place = np.unique(values, return_inverse=True)
-    highest = np.maximum.accumulate(group * len(ordered) + place) - group * len(ordered)
+    # The group is the high part of a number, and the value the low one.
+    least, span = _span(values)
+    if span * (int(group[-1]) + 1) <= NEVER:
+        highest = np.maximum.accumulate(group * span + (values - least)) - group * span + least
+    else:
+        ordered, place = distinct(values)
+        highest = ordered[np.maximum.accumulate(group * len(ordered) + place) - group * len(ordered)]
     has_earlier = np.append(False, group[1:] == group[:-1])
-    return np.where(has_earlier, ordered[np.roll(highest, 1)], default)
+    return np.where(has_earlier, np.roll(highest, 1), default)
 
 
 def keys(columns: list[Array]) -> Array:
     """A number from 0 for each row: equal for equal rows, and ordered as they are."""
     key = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        values, place = np.unique(column, return_inverse=True)
-        key = np.unique(key * max(1, len(values)) + place, return_inverse=True)[1]
+        values, place = distinct(column)
+        if len(values) > 1:
+            key = distinct(key * len(values) + place)[1]
     return key
+
+
+def distinct(column: Array) -> tuple[Array, Array]:
+    """The different values in their order, and the place of each row's value among them."""
+    if not len(column):
+        return column, np.zeros(0, np.int64)
+    least, span = _span(column)
+    if span > 2 * len(column) + 1000:
+        values, place = np.unique(column, return_inverse=True)
+        return values, place
+    # Numbers that lie close together need no sort.
+    place = column - least
+    is_there = np.bincount(place, minlength=span) > 0
+    return np.flatnonzero(is_there) + least, (np.cumsum(is_there) - 1)[place]
+
+
+def _span(values: Array) -> tuple[int, int]:
+    """The least value, and how many there can be from it to the highest."""
+    least = int(values.min())
+    return least, int(values.max()) - least + 1

@@ -89,7 +89,7 @@ def calculated(operator: str, left: Values, right: Values) -> Values:
 
 
 _OPERATIONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide,
 }  # fmt: skip
 
 

@@ -1,0 +1,27 @@
+"""The counts of all runs in SQL: the second, independent way to what `run_source` and `large_runs` count in columns."""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mqlab.pipeline.event_tables import EventTables, read_message_events
+from mqlab.pipeline.kernels.deliveries import segments
+from mqlab.pipeline.kernels.delivery_classes import delivery_classes
+from mqlab.pipeline.kernels.sequences import gaps, untiled
+from mqlab.pipeline.measure_tables import EventSources
+from mqlab.pipeline.run_source import unite_counts
+from mqlab.pipeline.tables.latency import confirmations, round_trips
+from mqlab.pipeline.tables.operations import operation_counts
+from mqlab.pipeline.tables.series import activity
+
+
+def sql_counts(spark: SparkSession, sources: EventSources, events: EventTables, windows: DataFrame) -> DataFrame:
+    messages = read_message_events(spark, sources, events.clocks)
+    return unite_counts({
+        "activity": activity(messages.sends, messages.receipts, windows),
+        "gaps": gaps(messages.sends, untiled(messages.sends)),
+        "deliveries": delivery_classes(
+            segments(messages.sends, messages.receipts, events.roles), windows, events.clocks
+        ),
+        "round trips": round_trips(messages.round_trips, windows),
+        "confirmations": confirmations(messages.sends, windows),
+        "operation counts": operation_counts(messages.operations),
+    })  # fmt: skip
