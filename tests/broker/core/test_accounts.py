@@ -368,6 +368,7 @@ OPENED = {
     "sessions": limits.SESSION_BYTES,
     "producers": limits.PRODUCER_BYTES,
     "consumers": limits.CONSUMER_BYTES,
+    "browsers": limits.CONSUMER_BYTES,
     "selectors": limits.CONSUMER_BYTES + limits.SELECTOR_BYTES * len("n = 1"),
     "receives": limits.RECEIVE_BYTES * limits.RECEIVES_CHARGED,
     "temporaries": limits.TEMPORARY_QUEUE_BYTES,
@@ -381,6 +382,8 @@ def _open(driven: Driven, kind: str, session: CoreSession, number: int) -> None:
         driven.producer("queue:q", session)
     elif kind == "consumers":
         driven.consumer("queue:q", 0, session)
+    elif kind == "browsers":
+        driven.consumer("queue:q", 0, session, browse=True)
     elif kind == "selectors":
         driven.core.open_consumer(session, number, "queue:q", 0, ConsumerOptions(selector="n = 1"))
     elif kind == "temporaries":

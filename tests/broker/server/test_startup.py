@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -113,6 +114,25 @@ async def test_a_damaged_journal_is_refused_and_the_folder_is_free_again(tmp_pat
     path.write_bytes(whole)
     async with running(local(data=tmp_path)) as (broker, _):
         assert broker.core.destinations.queues["q"].messages == 3
+
+
+@in_loop
+async def test_an_end_of_the_journal_that_cannot_be_read_is_not_called_unconfirmed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing tells confirmed records that the disk has lost from those that a killed broker did not write."""
+    async with running(local(data=tmp_path / "data")) as (_, (address,)):
+        producer = await (await (await client(address)).session()).producer("queue:q")
+        for body in (b"the first", b"the other"):
+            await producer.send(body, persistent=True)
+        killed = Path(shutil.copytree(tmp_path / "data", tmp_path / "killed"))
+    path = killed / "journal-0000000001"
+    path.write_bytes(path.read_bytes().replace(b"the other", b"THE OTHER"))
+    async with running(local(data=killed)) as (broker, _):
+        assert broker.core.destinations.queues["q"].messages == 1
+    (line,) = [line for line in caplog.messages if "cannot be read" in line]
+    assert "No record proves that they had been confirmed" in line
+    assert "if the disk has lost them instead, messages after record" in line
 
 
 class BrokenDisk(Files):

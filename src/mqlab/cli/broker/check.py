@@ -24,7 +24,8 @@ def check(
 ) -> None:
     """Read every record of a data folder and report damage and contents. Nothing is changed.
 
-    Exit code 0: the journal is sound, or ends in an unconfirmed torn tail; 3: damaged; 2: the folder has no journal.
+    Exit code 0: the journal is sound, or ends in a torn tail, which no record proves to have been confirmed;
+    3: damaged; 2: the folder has no journal.
     """
     try:
         with _locked(folder):
@@ -69,8 +70,8 @@ def _report_verdict(folder: Path, examination: StoreReport) -> None:
         fail(plain(f"{folder} is damaged: {'; '.join(bad)}. A broker refuses to start with it"), Exit.AUDIT_FAILED)
     torn_bytes = sum(file.torn_bytes for file in examination.files)
     if torn_bytes:
-        say(plain(f"{folder} is sound except for a torn tail of {torn_bytes:,} unconfirmed bytes; "
-                  "a broker removes it when it starts"))  # fmt: skip
+        say(plain(f"{folder} is sound except for a torn tail of {torn_bytes:,} bytes, which a broker cuts off when it "
+                  "starts; no record proves that they had been confirmed"))  # fmt: skip
     else:
         say(plain(f"{folder} is sound"))
 

@@ -102,6 +102,7 @@ class TestPrometheus:
             assert found["mqlab_delivered_total", "queue:orders"] == 1
             assert found["mqlab_acknowledged_total", "queue:orders"] == 0
             assert found["mqlab_connections", ""] == 1
+            assert found["mqlab_longest_turn_seconds", ""] > 0
             assert found["mqlab_syncs_total", ""] >= 1
             assert found["mqlab_journal_bytes_total", ""] > 15
             consumer.acknowledge()

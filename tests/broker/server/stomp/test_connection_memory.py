@@ -69,6 +69,7 @@ async def test_receipts_that_the_client_does_not_read_are_not_made() -> None:
         for receipt in receipts:
             writer.write(frame("BEGIN", transaction="t", receipt=receipt) + frame("ABORT", transaction="t"))
         assert await unwritten_at_rest(inner._frame_transport._socket) < UNWRITTEN_MOST
+        assert not inner._frame_transport._socket.is_reading()
         client.resume_reading()
         for receipt in receipts:
             assert await reader.readuntil(b"\0") == b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt.encode()
