@@ -80,6 +80,7 @@ SECRETS = [
     "root:secret-of-root:1\n", "secret-of-root: x\nsecret-of-root: y\n", "a: *secret-of-root\n", "- secret-of-root\n",
     "!secret-of-root x\n", "%secret-of-root\n", "[secret-of-root\n", "secret-of-root\n",
     "'secret-of-root': {x: [1, 2\n", "password = 'secret-of-root'\n", "key: &secret-of-root x\n",
+    "!secret-of-root!x y\n",
 ]  # fmt: skip
 
 

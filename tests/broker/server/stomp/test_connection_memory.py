@@ -52,9 +52,13 @@ def producers(core: Core) -> int:
     return sum(len(session.producers) for session in core.sessions)
 
 
+@pytest.mark.parametrize("turn_ns", [limits.TURN_NS, 10**15], ids=["in turns", "each read in one turn"])
 @in_loop
-async def test_receipts_that_the_client_does_not_read_are_not_made() -> None:
-    """Nor is what it goes on to send read."""
+async def test_receipts_that_the_client_does_not_read_are_not_made(
+    turn_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is what it goes on to send read, whether commands of an earlier read wait or not."""
+    monkeypatch.setattr(limits, "TURN_NS", turn_ns)
     receipts = [f"{number:04000d}" for number in range(5000)]
     async with running(local()) as (broker, (address,)):
         reader, writer = await asyncio.open_connection(address.host, address.port)
