@@ -180,6 +180,8 @@ def test_a_receiver_that_has_failed_has_room_and_fails_again(size: int) -> None:
     for _ in range(3):
         room = receiver.get_buffer()
         assert len(room) > 0
+        # Also if what follows looks like a frame.
+        room[:HEADER_SIZE] = native.header(Kind.CLOSE)
         with pytest.raises(ProtocolError):
             receiver.buffer_updated(len(room))
 

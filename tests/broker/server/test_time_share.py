@@ -122,17 +122,35 @@ async def test_frames_of_later_reads_follow_those_that_wait(monkeypatch: pytest.
         assert order == ["slice", "0", "1", "2"]
 
 
+async def _stomp(broker: Broker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> StompServerConnection:
+    writer.write(frame("CONNECT", **{"accept-version": "1.2", "host": "h"}))
+    await reader.readuntil(b"\0")
+    (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
+    transport = inner._frame_transport
+    assert isinstance(transport, StompTransport)
+    assert isinstance(transport._connection, StompServerConnection)
+    return transport._connection
+
+
+@in_loop
+async def test_stomp_frames_of_one_read_are_handled_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn has time for one of them."""
+    async with running(local()) as (broker, (address,)):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        connection = await _stomp(broker, reader, writer)
+        monkeypatch.setattr(limits, "TURN_NS", -1)
+        connection.data_received(b"".join(frame("BEGIN", transaction=str(n), receipt=str(n)) for n in range(9)))
+        assert connection._is_due
+        for n in range(9):
+            assert f"receipt-id:{n}\n".encode() in await reader.readuntil(b"\0")
+        writer.close()
+
+
 @in_loop
 async def test_stomp_frames_wait_too() -> None:
     async with running(local()) as (broker, (address,)):
         reader, writer = await asyncio.open_connection(address.host, address.port)
-        writer.write(frame("CONNECT", **{"accept-version": "1.2", "host": "h"}))
-        await reader.readuntil(b"\0")
-        (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
-        transport = inner._frame_transport
-        assert isinstance(transport, StompTransport)
-        connection = transport._connection
-        assert isinstance(connection, StompServerConnection)
+        connection = await _stomp(broker, reader, writer)
         _use_much(connection._share)
         order = _busy(broker)
         connection.data_received(frame("SEND", destination="/queue/q", receipt="1"))
