@@ -2,13 +2,16 @@
 
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from mqlab.cli import interrupt
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import read_table
 
@@ -158,3 +161,16 @@ def test_while_spark_works(tmp_path: Path) -> None:
     assert said.splitlines()[-1] == f"mqlab: interrupted; the events are kept: mqlab measure {folder.path}"
     assert "Traceback" not in said
     assert folder.meta()["status"] == "complete", "all of the load is there"
+
+
+def test_a_child_that_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java starts and ends processes all the time: one may be gone before it is killed."""
+    killed: list[int] = []
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        ended = psutil.Process(child.pid)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        monkeypatch.setattr(psutil.Process, "children", lambda *_, **__: [ended, psutil.Process(other.pid)])
+        monkeypatch.setattr(interrupt, "exit_at_once", lambda: killed.append(other.wait(30)))
+        with interrupt.exit_on_signal("the work was interrupted"):
+            signal.raise_signal(signal.SIGINT)
+    assert killed == [-signal.SIGKILL]

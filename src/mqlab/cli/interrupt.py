@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -48,7 +48,9 @@ def exit_on_signal(message: str) -> Iterator[None]:
     def exit_now(_: int, __: FrameType | None) -> NoReturn:
         say(f"mqlab: {message}")
         for child in psutil.Process().children(recursive=True):
-            child.kill()
+            # A child may end by itself meanwhile.
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
         exit_at_once()
 
     before = {number: signal.signal(number, exit_now) for number in _SIGNALS}
