@@ -147,6 +147,10 @@ def lengths(points: Sequence[Point]) -> str:
     of_lab = own_scenarios(points)
     own = [point for point in points if point.scenario not in of_lab]
     own.sort(key=lambda point: (point.messages or 0, point.phases.measure))
-    texts = [f"{point.messages:,} messages" if point.messages else format_time(point.phases.measure) for point in own]
-    distinct = list(dict.fromkeys(texts))
+    times = [format_time(point.phases.measure) for point in own if not point.messages]
+    counts = [f"{point.messages:,} messages" for point in own if point.messages]
+    return " or ".join(_span([*dict.fromkeys(texts)]) for texts in (times, counts) if texts)
+
+
+def _span(distinct: list[str]) -> str:
     return formatting.listed(distinct) if len(distinct) <= _LENGTHS else f"{distinct[0]} to {distinct[-1]}"
