@@ -41,6 +41,7 @@ class PointChanges(TypedDict, total=False):
     connections: Literal["each", "shared"]
     topology: Literal["client", "bindings", "distributed"]
     settings: dict[str, str]
+    faults: str
     client_cpu: float | None
 
 

@@ -28,6 +28,10 @@ def scenario(parameters: str) -> str:
     return HEAD + f"  B: {{topics: 1, producers: 1, consumers: 1, message: {{size: 12B}}, {parameters}}}\n"
 
 
+def faulty(faults: str, rate: str = "100/s", send: str = "confirmed", more: str = "") -> str:
+    return scenario(f"{more}rate: {rate}, send: {send}, faults: {faults}")
+
+
 CASES = [
     # the file as a whole
     ("- a\n- b\n", 1, "write keys (study, title, source"),
@@ -57,6 +61,14 @@ CASES = [
     (scenario("phases: {measure: 30}"), 5,
      "scenarios.B.phases.measure: '30' is not a time; write 300ms, 2s, 5min or 1h"),
     (scenario("phases: {measure: 0s}"), 5, "scenarios.B.phases.measure: '0s' measures nothing"),
+    # faults
+    (faulty("burn at 1s"), 5, "scenarios.B.faults: 'burn' is not a kind of fault; accepted: kill"),
+    (faulty("kill at 1s", rate="max"), 5, "faults need a load that goes on while the system does not answer"),
+    (faulty("kill at 1s", send="free"), 5, "after a fault, producers send again what was not confirmed"),
+    (faulty("kill at 1s", more="topology: bindings, "), 5, "faults need a system in a process of its own"),
+    (faulty("kill at 1s", more="load: send, "), 5, "faults need pattern: one-way and load: both for a time"),
+    (faulty("stop at 29s for 2s"), 5, "'stop at 29s for 2s' does not end within the measure phase of 30s"),
+    (faulty("kill at 1s and stop at 2s for 1s and cut at 2500ms for 1s"), 5, "begins a fault while another one lasts"),
     (scenario("phases: {warmup: 9000h}"), 5, "scenarios.B.phases.warmup: '9000h' is longer than a year"),
     (scenario("rate: 5k"), 5, "scenarios.B.rate: '5k' is not a rate; write 100/s, 5k/s, 1.5M/s or max"),
     (scenario("send: wait"), 5, "scenarios.B.send: 'wait' is not accepted; write confirmed or free"),

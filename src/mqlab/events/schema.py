@@ -47,6 +47,8 @@ Time = Annotated[int, _Storage(pa.int64(), "ns")]
 # The recorder writes null for NO_TIME.
 TimeOrNone = Annotated[int, _Storage(pa.int64(), "ns", nullable=True)]
 OutcomeCode = Annotated[int, _Storage(pa.dictionary(pa.int8(), pa.string()))]
+# Of rows that the recorder does not write.
+TimeOrNull = Annotated[int | None, _Storage(pa.int64(), "ns", nullable=True)]
 Int64OrNone = Annotated[int | None, _Storage(pa.int64(), nullable=True)]
 BytesOrNone = Annotated[int | None, _Storage(pa.int64(), "bytes", nullable=True)]
 SecondsOrNone = Annotated[float | None, _Storage(pa.float64(), "s", nullable=True)]
@@ -216,6 +218,19 @@ class PhaseRow(EventRow):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FaultRow(EventRow):
+    """A fault that the lab brought about in the run."""
+
+    table = "faults"
+    number: Annotated[Int32, "1 for the first fault of the run"]
+    kind: Annotated[Text, "kill, restart, stop, cut, reset, slow or lossy"]
+    fault: Annotated[Text, "the fault, as the study writes it"]
+    t_planned: Annotated[Time, "when the study wanted it"]
+    t_start: Annotated[Time, "when the lab began it"]
+    t_end: Annotated[TimeOrNull, "when it was undone: the system answers, the line is whole; null if it was not"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClockRow(EventRow):
     """The clock of an agent."""
 
@@ -259,8 +274,8 @@ _COMMON: Final = {
 ROWS: Final[dict[str, type[EventRow]]] = {
     row.table: row
     for row in (
-        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, ClockRow, MachineRow,
-        TravelRow,
+        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, FaultRow, ClockRow,
+        MachineRow, TravelRow,
     )
 }  # fmt: skip
 

@@ -53,6 +53,9 @@ def why_unsupported(system: System, point: Point) -> str:
         has_batches = driver_class(configured).has_batches
     except (SystemSettingError, SystemFailedError) as error:
         return str(error)
+    for fault in point.planned_faults:
+        if reason := system.lacks_faults.get(fault.target, ""):
+            return f"no {fault.kind}: {reason}"
     if system.packed > 1 and (reason := _why_not_packed(system.packed, point, has_batches=has_batches)):
         return f"no packed messages: {reason}"
     return "; ".join(f"no {feature}: {lacking[feature]}" for feature in required_features(point) if feature in lacking)

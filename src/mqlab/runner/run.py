@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -18,6 +19,8 @@ from mqlab.runner.agents.group import AgentGroup, sent_by_destination
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
 from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.runner.broker_location import BrokerLocation, locate_brokers
+from mqlab.runner.faults.injector import FaultInjector, has_line_faults
+from mqlab.runner.faults.line import ControlledLine, open_line
 from mqlab.runner.noise import MachineWatch
 from mqlab.runner.sampler import Sampler
 from mqlab.runner.standing_queues import StandingQueues
@@ -111,6 +114,8 @@ _DIAGNOSIS_SECONDS: Final = 0.5
 _START_DELAY_SECONDS: Final = 0.02
 # Producers that flow control blocks at the end of the measure phase have the drain phase, and this, to finish.
 _GRACE_SECONDS: Final = 5.0
+# In a run with faults, producers that are late have this time more: a killed system may take minutes to recover.
+_RECOVERY_SECONDS: Final = 180.0
 
 
 @dataclass
@@ -138,6 +143,7 @@ class RunExecution:
     _phases: list[schema.PhaseRow] = field(default_factory=list)
     _samples: list[schema.SampleRow] = field(default_factory=list)
     _travel: list[JsonObject] = field(default_factory=list)
+    _injector: FaultInjector | None = None
     _timeline: Timeline | None = None
     _measure_end: int = 0
     _drain_end: int = 0
@@ -151,8 +157,11 @@ class RunExecution:
         outcome = RunOutcome(schema.INCOMPLETE, "interrupted")
         data = (self.data or self.folder.path) / f"hosted-{self.number}"
         try:
-            async with locate_brokers(self.point, self.system, running, self.agents, data) as location:
-                outcome = await self._play_at(location, records)
+            async with (
+                locate_brokers(self.point, self.system, running, self.agents, data) as location,
+                self._lead_over_line(location) as (reached, line),
+            ):
+                outcome = await self._play_at(reached, line, records)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
             outcome = RunOutcome(schema.INCOMPLETE, await _diagnose(error, running))
         finally:
@@ -164,11 +173,24 @@ class RunExecution:
         self._write(RunRecords(self.folder, self.number), outcome)
         return outcome
 
-    async def _play_at(self, location: BrokerLocation, records: RunRecords) -> RunOutcome:
+    @asynccontextmanager
+    async def _lead_over_line(
+        self, location: BrokerLocation
+    ) -> AsyncIterator[tuple[BrokerLocation, ControlledLine | None]]:
+        """The location as the agents reach it: over a line of the lab, if the point has faults of the line."""
+        if not has_line_faults(self.point):
+            yield location, None
+            return
+        async with open_line(location.first.address) as line:
+            yield replace(location, addresses=[line.address] * len(self.agents)), line
+
+    async def _play_at(self, location: BrokerLocation, line: ControlledLine | None, records: RunRecords) -> RunOutcome:
         group, sampler, outcome = AgentGroup(self.agents), None, None
         try:
             clients = [agent for agent in self.agents if agent not in location.hosts]
             sampler = Sampler(location.brokers, clients, None if self.point.messages else self.point.phases.measure)
+            if self.point.faults:
+                self._injector = FaultInjector(self.point, location.first, line, sampler)
             assignments = await self._prepare(group, location, records)
             outcome = await self._play_phases(group, location, sampler, assignments)
         finally:
@@ -220,7 +242,7 @@ class RunExecution:
             self.noise = machine.end(system_known=location.is_known)
         if point.messages is None:
             self.watch(schema.DRAIN, point.phases.drain)
-        await group.drain(sent, point.phases.drain)
+        await group.drain(sent, point.phases.drain, may_repeat=bool(point.faults))
         finished = await group.finish()
         self._drain_end = time.monotonic_ns()
         if sampler.failed is not None:
@@ -273,9 +295,11 @@ class RunExecution:
         timer = asyncio.get_running_loop().call_later(delay, self.watch, schema.MEASURE, phases.measure)
         try:
             timeout_s = (timeline.stop - time.monotonic_ns()) / 1e9 + idle_timeout_s
-            return await group.play(
+            timeout_s += _RECOVERY_SECONDS if self._injector else 0
+            playing: Awaitable[list[JsonObject]] = group.play(
                 "start", timeline.start, sampler, timeout_s=timeout_s, idle_timeout_s=idle_timeout_s
             )
+            return await (self._injector.during(playing, timeline) if self._injector else playing)
         finally:
             timer.cancel()
 
@@ -296,6 +320,8 @@ class RunExecution:
             self._add_phase(schema.MEASURE, timeline.measure, measure_end)
             self._add_phase(schema.DRAIN, measure_end, max(measure_end, drain_end))
         records.write(schema.PhaseRow, self._phases)
+        if self._injector is not None:
+            records.write(schema.FaultRow, self._injector.rows)
         records.write(schema.SampleRow, self._samples)
         records.write_travel(self._travel)
         records.write(schema.MachineRow, [self.noise] if self.noise else [])

@@ -27,6 +27,8 @@ _MIN_INTERVAL_SECONDS: Final = 0.05
 _SAMPLE_SECONDS: Final = 30.0
 _INTERFACES: Final = Path("/sys/class/net")
 _MEGABIT: Final = 1e6
+# Columns of a sample that are no counters.
+_LEVELS: Final = ("rss", "depth", "blocked")
 # The kernel's counters, and the sources of their samples.
 _SOURCES: Final = {"rx_bytes": "network-in", "tx_bytes": "network-out"}
 
@@ -105,6 +107,11 @@ class Sampler:
     ) -> None:
         self.rows: list[SampleRow] = []
         self.failed: SystemFailedError | None = None
+        # While a fault goes on, a system that does not answer has not failed.
+        self.is_fault = False
+        # The counters of a process that was started again begin at 0: the last values before that are added.
+        self._counted: dict[str, JsonObject] = {}
+        self._earlier: dict[str, JsonObject] = {}
         # At least two samples must fall into the measure phase.
         interval_seconds = 0.0 if measure_seconds is None else measure_seconds / 4
         self._interval_seconds = max(_MIN_INTERVAL_SECONDS, min(_MAX_INTERVAL_SECONDS, interval_seconds))
@@ -132,13 +139,16 @@ class Sampler:
             try:
                 async with asyncio.timeout(_SAMPLE_SECONDS):
                     for source, broker in self._brokers.items():
-                        self._add(source, await broker.sample())
+                        if not self.is_fault:
+                            self._add(source, self._count_on(source, await broker.sample()))
             except SystemFailedError as error:
-                self.failed = error
-                return
+                if not self.is_fault:
+                    self.failed = error
+                    return
             except TimeoutError:
-                self.failed = SystemFailedError(f"the system did not answer for {_SAMPLE_SECONDS:g} s")
-                return
+                if not self.is_fault:
+                    self.failed = SystemFailedError(f"the system did not answer for {_SAMPLE_SECONDS:g} s")
+                    return
             for source, process in self._agents.items():
                 with suppress(psutil.Error):
                     cpu, io = process.cpu_times(), process.io_counters()
@@ -155,6 +165,15 @@ class Sampler:
                     for source, columns in self._link.sample().items():
                         self._add(source, columns)
             await asyncio.sleep(self._interval_seconds)
+
+    def _count_on(self, source: str, columns: JsonObject) -> JsonObject:
+        """The columns, with the counters of the processes before a fault in those of the present one."""
+        counted = {name: value for name, value in columns.items() if name not in _LEVELS and value is not None}
+        before, earlier = self._counted.get(source, {}), self._earlier.setdefault(source, {})
+        if any(counted[name] < before.get(name, 0) for name in counted):
+            self._earlier[source] = earlier = {name: earlier.get(name, 0) + before.get(name, 0) for name in counted}
+        self._counted[source] = counted
+        return columns | {name: value + earlier.get(name, 0) for name, value in counted.items()}
 
     def _add(self, source: str, columns: JsonObject) -> None:
         # A system on another machine has no columns, so it gets no row.

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
+from mqlab.study.language.faults import Fault, parse_faults
 from mqlab.study.language.units import format_percent, format_rate
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.statistics import look_count
@@ -79,6 +80,7 @@ class Point(_Frozen):
     connections: Literal["each", "shared"]
     topology: Literal["client", "bindings", "distributed"] = "client"
     settings: dict[str, str] = {}  # of the system; they override those of the command line
+    faults: str = ""  # what happens to the system, or to the line to it, in each run; "": nothing
     client_cpu: float | None = None  # percent of a core; the report flags runs whose agents exceed it
     phases: Phases
     repeat: Repeat
@@ -126,6 +128,10 @@ class Point(_Frozen):
         """Whether producers wait neither for confirmations nor for a schedule."""
         one_way = self.pattern == "one-way" and not self.transaction
         return one_way and self.send == "free" and self.loop == "closed"
+
+    @property
+    def planned_faults(self) -> tuple[Fault, ...]:
+        return parse_faults(self.faults)
 
     @property
     def seconds(self) -> float:

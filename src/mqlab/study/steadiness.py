@@ -2,7 +2,8 @@
 
 The runner judges a run by what its agents counted, and extends it once; the pipeline judges it by its events. A fixed
 amount of work, a load of one side and a consumer with a rate of its own have no steady state by design: a queue fills
-or empties from the first message to the last, and the study says how far. They are not judged.
+or empties from the first message to the last, and the study says how far. Faults end a steady state. None of these is
+judged.
 """
 
 from typing import Final
@@ -14,4 +15,4 @@ MAX_GAP: Final = 0.05
 
 
 def is_judged(point: Point) -> bool:
-    return point.messages is None and point.load == "both" and point.consume_rate is None
+    return point.messages is None and point.load == "both" and point.consume_rate is None and not point.faults

@@ -19,6 +19,7 @@ import pyarrow as pa
 from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
 from mqlab.study import Point
+from mqlab.study.language.faults import FaultTarget
 from mqlab.study.self_comparison import twin_of
 
 # The most records in one message. A message with all of them has at most the largest body of a study.
@@ -71,6 +72,8 @@ class System(ABC):
     lacks: ClassVar[Mapping[str, str]] = {}
     # Further features that it lacks with one driver, by the name of the driver.
     lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    # The targets of faults that the lab does not control, each with the reason.
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"process": "the lab did not start it"}
     # Whether it has a just-in-time compiler (every Java program has): the lab warms it up before runs that count.
     compiles: ClassVar[bool] = False
     # Settings whose value is a path, and whether the system reads or writes that file.
@@ -234,6 +237,26 @@ class Running(ABC):
         The columns are those of `mqlab.events.schema.OperationRow`.
         """
         return None
+
+    def kill(self) -> None:
+        """Send SIGKILL to all its processes. Its data stays."""
+        raise SystemFailedError("the lab cannot kill it")
+
+    async def shut_down(self) -> None:
+        """Stop it in order. Its data stays."""
+        raise SystemFailedError("the lab cannot shut it down")
+
+    async def start_again(self) -> None:
+        """After `kill` or `shut_down`: start it with its data, at its address; return when clients can connect."""
+        raise SystemFailedError("the lab cannot start it again")
+
+    def suspend(self) -> None:
+        """Let all its processes stand still (SIGSTOP)."""
+        raise SystemFailedError("the lab cannot suspend it")
+
+    def resume(self) -> None:
+        """Let its suspended processes go on (SIGCONT)."""
+        raise SystemFailedError("the lab cannot resume it")
 
     @abstractmethod
     async def stop(self) -> None:

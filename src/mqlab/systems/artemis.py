@@ -14,11 +14,11 @@ from mqlab.systems.program import Launch, Program, ProgramRunning
 from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
 from mqlab.wire.stomp.frames import StompFrame
 
-# The tool measures the disk and writes the configuration; then the broker starts.
+# The tool measures the disk and writes the configuration, once; then the broker starts.
 _CREATE_AND_RUN: Final = """\
 program="$1" instance="$2"
 shift 2
-"$program" create "$instance" "$@" && exec "$instance/bin/artemis" run
+{ [ -d "$instance" ] || "$program" create "$instance" "$@"; } && exec "$instance/bin/artemis" run
 """
 
 

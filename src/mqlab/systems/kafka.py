@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
+from mqlab.study.language.faults import FaultTarget
 from mqlab.systems.api import Durability
 from mqlab.systems.install.download import Jars, Java, Part, path_of
 from mqlab.systems.program import Launch, Program
@@ -21,6 +22,7 @@ class Kafka(Program):
     compiles = True
     version = "4.3.1"
     drivers = ("kafka",)
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"line": "its clients go to the address that it advertises"}
     parts: ClassVar[tuple[Part, ...]] = (
         Java(),
         Jars((
@@ -81,9 +83,9 @@ share.coordinator.state.topic.num.partitions=1
         )
 
 
-# Formats the data folder, then starts the broker. $0 is Java; then jars, properties, the cluster id (it may begin with
-# a dash) and memory.
+# Formats the data folder, once; then starts the broker. $0 is Java; then jars, properties, the cluster id (it may begin
+# with a dash) and memory.
 _START = """\
-"$0" -XX:TieredStopAtLevel=1 -cp "$1" kafka.tools.StorageTool format "--cluster-id=$3" -c "$2" &&
+"$0" -XX:TieredStopAtLevel=1 -cp "$1" kafka.tools.StorageTool format --ignore-formatted "--cluster-id=$3" -c "$2" &&
 exec "$0" "-Xms$4" "-Xmx$4" -cp "$1" kafka.Kafka "$2"
 """

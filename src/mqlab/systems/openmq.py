@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from mqlab.study.language.faults import FaultTarget
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
 from mqlab.systems.program import Launch, Program, ProgramRunning
@@ -84,6 +85,7 @@ class OpenMQ(Program):
     compiles = True
     version = "6.5.1"
     drivers = ("jms",)
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"line": "its port mapper sends clients to another port"}
     parts: ClassVar[tuple[Part, ...]] = (Java(), Archive(f"org.glassfish.mq:mq-distribution:{version}:zip"))
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "1G", "replies": "standing"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no"), "replies": ("standing", "each")}

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import shutil
+import signal
 import socket
 import time
 from abc import abstractmethod
@@ -16,6 +17,7 @@ from typing import ClassVar, Final
 import psutil
 
 from mqlab.json_values import JsonObject
+from mqlab.study.language.faults import FaultTarget
 from mqlab.systems.api import LAB_SETTINGS, Running, System, SystemFailedError, SystemSettingError
 from mqlab.systems.install.download import Part, install, machine_packages, missing
 from mqlab.systems.supervise.supervised_process import SupervisedProcess
@@ -35,6 +37,7 @@ _reserved: Final[deque[int]] = deque(maxlen=1000)
 class Launch:
     """How a program is started, and where its clients connect."""
 
+    # Of every start: also of one with the data of an earlier start.
     arguments: Sequence[str]
     # The ports that it listens on, by driver or purpose.
     ports: Mapping[str, int]
@@ -73,6 +76,25 @@ class ProgramRunning(Running):
         # Every run has its own destinations, and after an incomplete run the system is started anew.
         return not self._process.ended
 
+    def kill(self) -> None:
+        self._process.signal(signal.SIGKILL)
+
+    async def shut_down(self) -> None:
+        await self._process.stop()
+
+    async def start_again(self) -> None:
+        # Nothing of the former processes may be left: they hold the ports and the files.
+        await self._process.stop()
+        self._process = await self.system.run(self.launch, self._folder)
+        self.pid = self._process.pid
+        await self.system.wait_ready(self.launch, self._process)
+
+    def suspend(self) -> None:
+        self._process.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.signal(signal.SIGCONT)
+
     async def stop(self) -> None:
         await self._process.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -85,6 +107,8 @@ class ProgramRunning(Running):
 
 class Program(System):
     """A subclass names the parts to install and the settings, and writes the configuration in `launch`."""
+
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {}
 
     version: ClassVar[str]
     # What `install` installs.
@@ -152,13 +176,10 @@ class Program(System):
         if reason := self.missing():
             raise SystemFailedError(reason)
         launch = self._configure(folder)
-        process = await SupervisedProcess.start(
-            launch.arguments, folder.with_name(f"{folder.name}.log"), environment=launch.environment,
-            directory=launch.directory or folder,
-        )  # fmt: skip
+        process = await self.run(launch, folder)
         running = self.running_class(self, launch, process, folder)
         try:
-            await self._wait_ready(launch, process)
+            await self.wait_ready(launch, process)
         except BaseException:
             await asyncio.shield(running.stop())
             raise
@@ -175,7 +196,15 @@ class Program(System):
         except OSError as error:
             raise SystemFailedError(f"{self.name} cannot be set up: {error}") from error
 
-    async def _wait_ready(self, launch: Launch, process: SupervisedProcess) -> None:
+    async def run(self, launch: Launch, folder: Path) -> SupervisedProcess:
+        """Start its processes, for the first time or again with the data that is there."""
+        return await SupervisedProcess.start(
+            launch.arguments, folder.with_name(f"{folder.name}.log"), environment=launch.environment,
+            directory=launch.directory or folder,
+        )  # fmt: skip
+
+    async def wait_ready(self, launch: Launch, process: SupervisedProcess) -> None:
+        """Return when clients can connect. Raises SystemFailedError."""
         deadline = time.monotonic() + self.start_seconds
         last_error = ""
         while not process.ended:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mqlab.json_values import JsonObject
@@ -72,19 +72,35 @@ class AgentGroup:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def drain(self, expected: dict[int, int], timeout_s: float) -> None:
+    async def drain(self, expected: dict[int, int], timeout_s: float, *, may_repeat: bool = False) -> None:
         """Wait until every subscription has received all messages, or none has come for `timeout_s`.
 
         A message that still comes is not lost, however late it is; the audit finds those that are missing.
+        `may_repeat`: messages may come more than once.
         """
+
+        def is_complete(received: dict[tuple[int, int], int]) -> bool:
+            return all(count >= expected.get(destination, 0) for (destination, _), count in received.items())
+
         deadline, moved_before = time.monotonic() + timeout_s, -1
         while time.monotonic() < deadline:
             received, moved = await self._progress()
-            if all(count >= expected.get(destination, 0) for (destination, _), count in received.items()):
-                return
             if moved > moved_before:
                 deadline, moved_before = time.monotonic() + timeout_s, moved
+                if is_complete(received) and (not may_repeat or is_complete(await self._distinct(received))):
+                    return
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def _distinct(self, subscriptions: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """Messages received, each once, by destination and subscription."""
+        answers = await asyncio.gather(*(agent.ask("report_received") for agent in self.agents))
+        counts, covered = dict.fromkeys(subscriptions, 0), (0, 0, 0, 0)
+        ranges = (row for answer in answers for row in check_answer(answer)["ranges"])
+        for destination, subscription, producer, first, end in sorted(ranges):
+            begin = max(covered, (destination, subscription, producer, first))
+            covered = max(begin, (destination, subscription, producer, end))
+            counts[destination, subscription] += covered[3] - begin[3]
+        return counts
 
     async def finish(self) -> list[JsonObject]:
         answers = await asyncio.gather(*(agent.ask("finish") for agent in self.agents))

@@ -8,6 +8,7 @@ prepare          connect, open the roles                           {"ready": tru
 fill             play the active roles before the passive ones     {"sent": {destination: messages}, ...}
 start            play all roles from the given moment on           {"sent": {destination: messages}, ...}
 report_progress  (also while roles play)                           {"received": [...], "moved": messages}
+report_received  (in a run with faults)                            {"ranges": [[destination, ...], ...]}
 finish           stop all roles, write the events                  {"counted_received": messages, ...}
 stop_hosting     stop the broker in this process                   {}
 clock                                                              {"t": ns, "boot": id}
@@ -53,6 +54,7 @@ class Agent:
             "fill": self._fill,
             "start": self._start,
             "report_progress": self._report_progress,
+            "report_received": self._report_received,
             "finish": self._finish,
             "stop_hosting": self._stop_hosting,
             "clock": self._clock,
@@ -131,6 +133,11 @@ class Agent:
             counts[key] = counts.get(key, 0) + passive.counters.received
         moved = sum(counters.sent + counters.received for counters in self._counters())
         return {"received": [[*key, count] for key, count in counts.items()], "moved": moved, **self._failure()}
+
+    async def _report_received(self, _: JsonObject) -> JsonObject:
+        """The messages that came, each once: what `ReceivedNumbers.ranges` returns."""
+        received = None if self._session is None else self._session.received
+        return {"ranges": [] if received is None else received.ranges()}
 
     def _counters(self) -> list[RoleCounters]:
         return [] if self._session is None else self._session.counters()

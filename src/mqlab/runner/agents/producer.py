@@ -1,10 +1,11 @@
 """The producer role: sends as fast as the system accepts messages, or by a schedule, and records every send."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import numpy as np
 
-from mqlab.drivers import Sender
+from mqlab.drivers import DriverError, Sender
 from mqlab.drivers.api import Matrix, Properties
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
@@ -13,33 +14,39 @@ from mqlab.runner.agents.pacing import SendAhead, SendSchedule
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 
+# Sends messages that were planned for a moment: how many of them.
+_Send = Callable[[int, int], Awaitable[None]]
+
 
 class ProducerRole:
     """Sends from the start to the end of the measure phase, or until its share of a fixed workload is sent.
 
     `bounded`: it waits for no confirmations, has no schedule, and its send-ahead is bounded. `max_send`: how many
     messages it passes to one call of its driver (0: `batch` of the point). `packed`: as the records of one message.
+    `reopen`: in a run with faults, gives a new sender when the former one has failed. The producer then sends again
+    what was not confirmed, until it is.
     """
 
     def __init__(
         self, role: Role, point: Point, sender: Sender, recorder: Recorder, *, max_send: int = 0,
-        packed: bool = False, bounded: bool = False,
+        packed: bool = False, bounded: bool = False, reopen: Callable[[], Awaitable[Sender]] | None = None,
     ) -> None:  # fmt: skip
         self.role = role
         self.counters = RoleCounters()
         self._point = point
-        self.link = sender
-        self._send = sender.send_packed if packed else sender.send
+        self._packed = packed
+        self._use(sender)
+        self._reopen = reopen
         self._record = recorder.sends.append
         self._unconfirmed = recorder.sends.pending()
         self._bounded = bounded
         self._max_send = max_send or point.batch
-        self._packed = packed
         self._maker = BodyMaker(role.number, point.size, self._max_send)
         self._share = share(point.messages, role.number, point.producers)
 
     async def play(self, timeline: Timeline) -> None:
         """Returns when the system has accepted everything that it sent. Raises DriverError."""
+        self._timeline = timeline
         send, count = self._send_method()
         rate = self._point.rate
         schedule = None
@@ -60,37 +67,56 @@ class ProducerRole:
             if planned >= timeline.stop:
                 break
             count = min(count, self._share - self.counters.sent)
-            if timeline.counts(await send(planned, count)):
-                self.counters.counted_sent += count
+            try:
+                await send(planned, count)
+            except DriverError:
+                if self._reopen is None:
+                    raise
+                await self._send_again(send, planned, count, self._reopen)
             self.counters.sent += count
+            self.counters.sent_messages += -(-count // self._max_send) if self._packed else count
             if send_ahead is not None:
                 await send_ahead.after(1 if self._packed else count, self.link)
-        await self.link.close()
+        with suppress(*([] if self._reopen is None else [DriverError])):
+            # In a run with faults, all messages are confirmed by now.
+            await self.link.close()
         self.counters.t_last = now()
         self._unconfirmed.release(outcome=CONFIRMED_CODE)
 
-    def _send_method(self) -> tuple[Callable[[int, int], Awaitable[int]], int]:
+    def _use(self, sender: Sender) -> None:
+        self.link = sender
+        self._send = sender.send_packed if self._packed else sender.send
+
+    async def _send_again(self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]) -> None:
+        """Send the same messages until they are confirmed."""
+        while True:
+            self._use(await reopen())
+            with suppress(DriverError):
+                await send(planned, count)
+                return
+
+    def _send_method(self) -> tuple[_Send, int]:
         """The method that sends, and the number of messages for one call: at most, or a whole transaction."""
         point = self._point
         if point.transaction:
             return self._send_transaction, point.transaction
         return (self._send_confirmed if point.send == "confirmed" else self._send_unconfirmed), self._max_send
 
-    async def _send_unconfirmed(self, planned: int, count: int) -> int:
+    async def _send_unconfirmed(self, planned: int, count: int) -> None:
         bodies, properties = self._make(self.counters.sent, count)
         sent = now()
         try:
             await self._send(bodies, wait=False, properties=properties)
         finally:
             # Also after an error: some of the messages may arrive.
+            self._count(sent, count)
             self._unconfirmed.append(
                 producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent,
                 count=count, bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=NO_TIME,
                 outcome=UNKNOWN_CODE,
             )  # fmt: skip
-        return sent
 
-    async def _send_confirmed(self, planned: int, count: int) -> int:
+    async def _send_confirmed(self, planned: int, count: int) -> None:
         bodies, properties = self._make(self.counters.sent, count)
         sent = now()
         try:
@@ -99,9 +125,8 @@ class ProducerRole:
             self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
         self._record_send(count, planned, sent, now(), CONFIRMED_CODE)
-        return sent
 
-    async def _send_transaction(self, planned: int, count: int) -> int:
+    async def _send_transaction(self, planned: int, count: int) -> None:
         """One transaction: all its sends, and a commit."""
         at_once, sent = self._max_send, now()
         try:
@@ -113,19 +138,23 @@ class ProducerRole:
             self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
         self._record_send(count, planned, sent, now(), CONFIRMED_CODE)
-        return sent
+
+    def _count(self, sent: int, count: int) -> None:
+        """Every send that is recorded counts, also one that fails."""
+        if self._timeline.counts(sent):
+            self.counters.counted_sent += count
 
     def _make(self, first_seq: int, count: int) -> tuple[Matrix, Properties | None]:
         """The bodies, and the properties for selectors: without a selector, messages have no properties."""
         bodies = self._maker.make(first_seq, count)
-        self.counters.sent_messages += 1 if self._packed else count
         if not self._point.selector:
             return bodies, None
         numbers = np.arange(first_seq, first_seq + count, dtype=np.int64)
         return bodies, {"seq": numbers, "producer": np.full(count, self.role.number, dtype=np.int32)}
 
     def _record_send(self, count: int, planned: int, sent: int, confirmed: int, outcome: int) -> None:
-        self.counters.waits += 1
+        self._count(sent, count)
+        self.counters.waits += outcome == CONFIRMED_CODE
         self._record(
             producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent, count=count,
             bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=confirmed, outcome=outcome,

@@ -1,22 +1,28 @@
 """An agent's part of one run: its connections, and the roles that it plays with them."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
-from mqlab.drivers import DRIVERS, DriverConnection, DriverError
+from mqlab.drivers import DRIVERS, DriverConnection, DriverError, Receiver, Sender
 from mqlab.events.recorder import Recorder
 from mqlab.events.schema import TravelRow
 from mqlab.runner.agents.assignment import ACTIVE, Assignment, Role
 from mqlab.runner.agents.consumer import ConsumerRole
 from mqlab.runner.agents.producer import ProducerRole
+from mqlab.runner.agents.receipts import ReceivedNumbers
 from mqlab.runner.agents.request_reply import RequesterRole, ResponderRole
 from mqlab.runner.timeline import RoleCounters, Timeline
 
 # How many roles are opened concurrently.
 _CONCURRENT: Final = 50
 
+# Between two attempts to connect again.
+_RETRY_SECONDS: Final = 0.02
+
+Link = TypeVar("Link")
 ActiveRole = ProducerRole | RequesterRole
 PassiveRole = ConsumerRole | ResponderRole
 
@@ -30,6 +36,10 @@ class AgentSession:
         self.passive: list[PassiveRole] = []
         self._recorder = recorder
         self._connections: dict[str, DriverConnection] = {}
+        # In a run with faults: the messages that came; and connections that were lost, which are closed meanwhile.
+        self.received = ReceivedNumbers() if assignment.point.faults else None
+        self._reconnecting: dict[str, asyncio.Lock] = {}
+        self._closing: dict[DriverConnection, asyncio.Future[None]] = {}
         self._playing: list[asyncio.Task[None]] = []
 
     async def open(self) -> None:
@@ -65,13 +75,15 @@ class AgentSession:
     def _travel(self, role: ActiveRole | PassiveRole) -> TravelRow:
         counters, driver = role.counters, DRIVERS[self.assignment.driver]
         sent, received = counters.sent_messages, counters.received_messages
-        link_frames = None if role.link is None else role.link.frames
+        # After a fault a role has another link, which does not know the frames of the former one.
+        is_known = role.link is not None and self.received is None
+        link_frames = role.link.frames if role.link is not None and is_known else None
         if self.assignment.packed > 1 and driver.has_batches and link_frames is not None:
             # The records of a packed batch come as rows: each frame is one message.
             received = min(received, link_frames)
 
         def frames(messages: int) -> int | None:
-            return messages if not messages or (driver.frame_each and link_frames is None) else link_frames
+            return messages if not messages or (driver.frame_each and link_frames is None and is_known) else link_frames
 
         return TravelRow(
             role=role.role.role, number=role.role.number, waits=counters.waits,
@@ -94,6 +106,7 @@ class AgentSession:
         for connection in self._connections.values():
             with suppress(DriverError):
                 await connection.close()
+        await asyncio.gather(*self._closing.values(), return_exceptions=True)
         self._connections = {}
 
     async def _connect(self, key: str, application: str) -> None:
@@ -101,14 +114,34 @@ class AgentSession:
         driver = DRIVERS[assignment.driver](assignment.address, assignment.options)
         self._connections[key] = await driver.connect(application)
 
+    async def _reopen(self, role: Role, open_link: Callable[[DriverConnection], Awaitable[Link]]) -> Link:
+        """A new link of a role whose link has failed, as soon as the system lets it connect."""
+        key = self.assignment.connection(role)
+        while True:
+            failed = self._connections[key]
+            try:
+                async with self._reconnecting.setdefault(key, asyncio.Lock()):
+                    # Another role with the same connection may have been here before.
+                    if self._connections[key] is failed:
+                        if failed not in self._closing:
+                            self._closing[failed] = asyncio.ensure_future(failed.close())
+                        await self._connect(key, self.assignment.application(role))
+                return await open_link(self._connections[key])
+            except DriverError:
+                await asyncio.sleep(_RETRY_SECONDS)
+
     async def _open(self, role: Role) -> None:
         assignment, point = self.assignment, self.assignment.point
         connection, name = self._connections[assignment.connection(role)], assignment.destination(role)
         if role.role == "producer":
-            sender = await connection.sender(name, persistent=point.persistent, transacted=point.transaction > 0)
+
+            def open_sender(connection: DriverConnection) -> Awaitable[Sender]:
+                return connection.sender(name, persistent=point.persistent, transacted=point.transaction > 0)
+
             self.active.append(ProducerRole(
-                role, point, sender, self._recorder, max_send=assignment.max_send, packed=assignment.packed > 1,
-                bounded=assignment.is_bounded,
+                role, point, await open_sender(connection), self._recorder, max_send=assignment.max_send,
+                packed=assignment.packed > 1, bounded=assignment.is_bounded,
+                reopen=partial(self._reopen, role, open_sender) if point.faults else None,
             ))  # fmt: skip
         elif role.role == "requester":
             requester = await connection.requester(
@@ -124,8 +157,17 @@ class AgentSession:
 
     async def _open_consumer(self, role: Role, connection: DriverConnection, name: str) -> None:
         how = self.assignment.receiving(role)
+
+        def open_receiver(connection: DriverConnection) -> Awaitable[Receiver]:
+            return connection.receiver(name, how)
+
+        async def open_first_or_again() -> Receiver:
+            if consumer.link is None:
+                return await open_receiver(connection)
+            return await self._reopen(role, open_receiver)
+
         consumer = ConsumerRole(
-            role, self.assignment.point, lambda: connection.receiver(name, how), self._recorder, packed=how.packed
+            role, self.assignment.point, open_first_or_again, self._recorder, packed=how.packed, received=self.received
         )
         if self.assignment.point.load != "receive":
             await consumer.open()

@@ -1,9 +1,10 @@
 """Checks that the parameters of a scenario are complete and consistent. Each violation is one sentence."""
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
-from mqlab.study.language.units import format_size
+from mqlab.study.language.units import format_size, format_time
 from mqlab.study.language.value_types import LARGEST_BODY, MAX_ROLES, SMALLEST_REPLY, Parameters
 from mqlab.study.point import Point
 
@@ -61,6 +62,8 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         yield "load: receive reads messages sent before, which a topic keeps for durable subscriptions only"
     if point.load == "receive" and point.messages is None:
         yield "load: receive needs a number of messages to send before; write messages: 10000"
+    if point.faults:
+        yield from _faults(point)
     if point.batch * point.size > LARGEST_BODY:
         yield (
             f"{point.batch} messages of {format_size(point.size)} are too large for a batch;"
@@ -82,6 +85,24 @@ def _role_counts(point: Point) -> Iterator[str]:
             )
         if count > MAX_ROLES:
             yield f"clients x threads are {count} {role}; at most {MAX_ROLES} are accepted"
+
+
+def _faults(point: Point) -> Iterator[str]:
+    if point.pattern != "one-way" or point.load != "both" or point.messages is not None:
+        yield "faults need pattern: one-way and load: both for a time; leave messages out"
+    if point.loop != "open":
+        yield "faults need a load that goes on while the system does not answer; write a rate, like rate: 500/s"
+    if point.send != "confirmed" and not point.transaction:
+        yield "after a fault, producers send again what was not confirmed; write send: confirmed"
+    if point.topology != "client":
+        yield f"faults need a system in a process of its own; topology: {point.topology} has none"
+    planned = [(fault, fault.moments(point.phases.measure)) for fault in point.planned_faults]
+    for fault, moments in planned:
+        if not moments:
+            yield f"'{fault.text}' does not end within the measure phase of {format_time(point.phases.measure)}"
+    times = sorted((moment, moment + fault.for_s) for fault, moments in planned for moment in moments)
+    if any(begin <= end for (_, end), (begin, _) in pairwise(times)):
+        yield f"faults: '{point.faults}' begins a fault while another one lasts; write later times"
 
 
 def _request_reply(point: Point) -> Iterator[str]:

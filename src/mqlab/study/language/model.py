@@ -67,6 +67,7 @@ class Layer(types.StrictModel):
     connections: types.Sweep[types.Connections] = UNSET
     topology: types.Sweep[types.Topology] = UNSET
     settings: dict[types.Identifier, types.Sweep[types.ParameterText]] = UNSET
+    faults: types.Sweep[types.Faults] = UNSET
     client_cpu: types.Sweep[types.ClientCpu] = UNSET
     phases: PhasesLayer = UNSET
     repeat: RepeatLayer = UNSET

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from mqlab.study.language.faults import parse_faults
 from mqlab.study.language.units import (
     PeakShare,
     format_size,
@@ -168,6 +169,11 @@ def _selector(text: str) -> str:
     return text.strip()
 
 
+def _faults(text: str) -> str:
+    parse_faults(text)
+    return text
+
+
 def _client_cpu(text: str) -> float:
     percent = parse_percent(text) * 100
     if not percent:
@@ -227,6 +233,7 @@ Rate = Annotated[
 ConsumeRate = Annotated[float | None, _from_text(_keyword_or("max", None, parse_rate), "a rate like 5k/s, or max")]
 Prefetch = Annotated[int | None, _from_text(_keyword_or("auto", None, _number_or("auto")), "a whole number or auto")]
 Selector = Annotated[str, _from_text(_keyword_or("none", "", _selector), "a condition, or none")]
+Faults = Annotated[str, _from_text(_keyword_or("none", "", _faults), "a fault like kill at 5s for 2s, or none")]
 Until = Annotated[
     RepetitionRule | None,
     _from_text(_keyword_or("none", None, RepetitionRule.parse), "a rule like interval(rate) < 3%, or none"),

@@ -1,13 +1,11 @@
 """The embedded broker as a process, or hosted in an agent."""
 
 import asyncio
-import os
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 
 import psutil
 import pyarrow as pa
@@ -21,13 +19,13 @@ from mqlab.client.errors import MessagingError, RefusedError
 from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
 from mqlab.study import Point
+from mqlab.study.language.faults import FaultTarget
 from mqlab.systems.api import LAB_SETTINGS, Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.embedded.process import BrokerProcess
 from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
 from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceQueueReader
-from mqlab.systems.supervise import die_with_parent
+from mqlab.systems.program import free_port
 
-_START_SECONDS = 120.0
-_STOP_SECONDS = 10.0
 _ANSWER_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 # Deliveries of the messages in all queues, and of those on the way to them, where producers wait for nothing: enough
@@ -63,17 +61,18 @@ _DURABILITY: Final = {
 
 
 class EmbeddedRunning(Running):
-    """`end` ends its process, if the lab started it; `reader` reads its activity trace, if it has one."""
+    """`broker`: its process, if the lab started it. `reader` reads its activity trace, if it has one."""
 
     def __init__(
-        self, address: str, process: psutil.Process, control: aio.Connection,
-        end: Callable[[], Awaitable[None]] | None, reader: TraceQueueReader | None,
+        self, address: str, process: psutil.Process, control: aio.Connection, broker: BrokerProcess | None,
+        attach: Callable[[], Awaitable["EmbeddedRunning"]], reader: TraceQueueReader | None,
     ) -> None:  # fmt: skip
         self.address = address
         self.pid = process.pid
         self._process = process
         self._control = control
-        self._end = end
+        self._broker = broker
+        self._attach = attach
         self._reader = reader
 
     async def sample(self) -> JsonObject:
@@ -129,6 +128,33 @@ class EmbeddedRunning(Running):
         except (MqlabError, ValueError, OSError) as error:
             raise SystemFailedError(f"the trace cannot be read: {error}") from error
 
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def shut_down(self) -> None:
+        await self.stop()
+
+    async def start_again(self) -> None:
+        # Closes what is connected to the former process, and waits for its end.
+        await self.stop()
+        if self._broker is None:
+            await super().start_again()
+            return
+        try:
+            await self._broker.start()
+            fresh = await self._attach()
+        except (OSError, MessagingError) as error:
+            raise SystemFailedError(f"the embedded broker did not start again: {self._broker.why(error)}") from error
+        self.pid, self._process = fresh.pid, fresh._process
+        self._control, self._reader = fresh._control, fresh._reader
+
+    def suspend(self) -> None:
+        self._process.suspend()
+
+    def resume(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            self._process.resume()
+
     async def stop(self) -> None:
         try:
             if self._reader is not None:
@@ -137,8 +163,8 @@ class EmbeddedRunning(Running):
             with suppress(MessagingError):
                 await self._control.close()
         finally:
-            if self._end is not None:
-                await self._end()
+            if self._broker is not None:
+                await self._broker.end()
 
     async def _purge_trace(self) -> None:
         """Delete the records of the end of a run, which come after the runner has read the trace."""
@@ -159,6 +185,7 @@ class Embedded(System):
     title = "mqlab's own broker"
     drivers = ("native", "stomp")
     file_settings = FILE_SETTINGS
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {}
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
@@ -203,23 +230,17 @@ class Embedded(System):
 
     async def start(self, folder: Path) -> Running:
         options = [_option(key, value) for key, value in self._settings.with_files(folder).items()]
-        log_file = folder.parent / f"{folder.name}.log"
-        with log_file.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()),
-                sys.executable, "-m", "mqlab", "broker", f"--data={folder}", "--listen=tcp:127.0.0.1:0", *options,
-                stdout=asyncio.subprocess.PIPE, stderr=log, start_new_session=True, env=_environment(),
-            )  # fmt: skip
+        # A broker that starts again must get the same port: no client may have got it meanwhile.
+        broker = BrokerProcess(folder, f"tcp:127.0.0.1:{free_port()}", options)
         try:
-            address = await _read_address(process)
-            return await self._attach(address, process.pid, folder, lambda: _end(process))
+            await broker.start()
+            return await self._attach(broker.address, broker.pid, folder, broker)
         except (OSError, MessagingError) as error:
-            await _end(process)
-            lines = log_file.read_text(errors="replace").strip().splitlines()
-            raise SystemFailedError(f"the embedded broker did not start: {lines[-1] if lines else error}") from error
+            await broker.end()
+            raise SystemFailedError(f"the embedded broker did not start: {broker.why(error)}") from error
         except BaseException:
             # It has its own session, so Ctrl-C does not reach it.
-            await asyncio.shield(_end(process))
+            await asyncio.shield(broker.end())
             raise
 
     async def host(self, folder: Path, name: str) -> Hosted:
@@ -238,7 +259,7 @@ class Embedded(System):
         except (OSError, MessagingError) as error:
             raise SystemFailedError(f"the embedded broker does not answer: {error}") from error
 
-    async def _attach(self, address: str, pid: int, folder: Path, end: Callable[[], Awaitable[None]] | None) -> Running:
+    async def _attach(self, address: str, pid: int, folder: Path, broker: BrokerProcess | None) -> EmbeddedRunning:
         settings = self._settings
         try:
             process = psutil.Process(pid)
@@ -249,7 +270,11 @@ class Embedded(System):
         if settings.traces:
             records = folder.with_name(f"{folder.name}.records")
             reader = await TraceQueueReader.start(address, records if settings.read_out else None)
-        running = EmbeddedRunning(address, process, control, end, reader)
+
+        def attach() -> Awaitable[EmbeddedRunning]:
+            return self._attach(address, pid if broker is None else broker.pid, folder, broker)
+
+        running = EmbeddedRunning(address, process, control, broker, attach, reader)
         running.options = _OPTIONS.get(self.driver, {})
         return running
 
@@ -282,30 +307,3 @@ def _stamps(settings: Settings) -> list[str]:
     if settings.policy.retrieval == "scan":
         stamps.append("retrieval by scan: a receive by id costs by the depth of the queue")
     return stamps
-
-
-def _environment() -> dict[str, str]:
-    """Without broker settings: only those that meta.json names take effect."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("MQLAB_BROKER_")}
-
-
-async def _read_address(process: asyncio.subprocess.Process) -> str:
-    assert process.stdout is not None
-    try:
-        line = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode().strip()
-    except TimeoutError:
-        raise OSError(f"it printed no address for {_START_SECONDS:g} s") from None
-    if not line.startswith("listening on "):
-        raise OSError(line or "it ended")
-    return line.removeprefix("listening on ")
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

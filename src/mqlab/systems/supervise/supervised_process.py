@@ -65,6 +65,12 @@ class SupervisedProcess:
         lines = ["".join(filter(str.isprintable, line)).strip() for line in _COLOURS.sub("", text).splitlines()]
         return " / ".join([line[:_LINE_LENGTH] for line in lines if line][-_TAIL_LINES:])
 
+    def signal(self, number: int) -> None:
+        """Send a signal to all processes of the command, but not to their supervisor."""
+        for process in self.tree.processes():
+            with suppress(psutil.Error):
+                process.send_signal(number)
+
     async def stop(self) -> None:
         """End all processes of the command. May be called again."""
         # If the supervisor was killed, only the lab can end these.
