@@ -51,6 +51,10 @@ case("unexpected: another destination", destinations=2).send(0, 10).receive(0, 9
 case("unexpected: a consumer that has no role").send(0, 10).receive(0, 10).receive(0, 2, consumer=7)
 case("rolled back and sent again").send(0, 10, outcome=ROLLED_BACK).send(0, 10).receive(0, 10)
 case("sent twice, without an answer and with one").send(0, 10, outcome=UNKNOWN).send(5, 5).receive(0, 10)
+case("sent again, and received as often").send(0, 10, outcome=UNKNOWN).send(0, 10).receive(0, 10).receive(0, 3)
+case("sent again, and received more often").send(0, 10, outcome=UNKNOWN).send(0, 10).receive(0, 10).receive(
+    0, 10
+).receive(4, 2)
 case("over the edge of a block").send(0, BLOCK - 7).receive(0, BLOCK - 7).send(BLOCK - 7, 20).receive(
     BLOCK - 7, 3
 ).receive(BLOCK - 4, 16)
@@ -80,6 +84,40 @@ case("early beyond the error of the clocks", clock_error=500).send(0, 10).receiv
 case("other bodies").send(0, 10).receive(0, 6, damaged=2).receive(6, 4, damaged=1)
 case("another body in the warm-up").send(0, 10, planned=BEGIN).receive(0, 1, at=BEGIN, damaged=1).receive(1, 9)
 asking("a reply to another request").ask(0, MIDDLE, 1_000_000).ask(1, MIDDLE, 1_000_000, mismatched=True)
+
+# Faults of the system, and how it recovers: a message is planned every tenth of a second.
+MILLISECOND = SECOND // 1000
+
+
+def every_tenth(run: Run, first: int, count: int, latency_ms: int = 5) -> Run:
+    for seq in range(first, first + count):
+        planned = MEASURE + seq * 100 * MILLISECOND
+        run.send(seq, planned=planned).receive(seq, at=planned + latency_ms * MILLISECOND)
+    return run
+
+
+def _killed(name: str) -> Run:
+    """Killed at 450 ms: the message planned at 500 ms is sent again, five messages come late and one once more."""
+    run = every_tenth(case(name, declared={"faults": "kill at 450ms"}), 0, 5)
+    run.fault(MEASURE + 450 * MILLISECOND, MEASURE + 850 * MILLISECOND)
+    run.receive(4, at=MEASURE + 900 * MILLISECOND, redelivered=True)
+    run.send(5, planned=MEASURE + 500 * MILLISECOND, outcome=UNKNOWN)
+    for seq, received_ms in enumerate((910, 950, 960, 970, 980), 5):
+        sent = MEASURE + (received_ms - 1) * MILLISECOND
+        run.send(seq, planned=MEASURE + seq * 100 * MILLISECOND, t_sent=sent)
+        run.receive(seq, at=MEASURE + received_ms * MILLISECOND)
+    return run
+
+
+every_tenth(_killed("killed once"), 10, 10)
+# After the second fault no confirmed message arrives.
+every_tenth(_killed("killed for good"), 10, 5).fault(MEASURE + 1_450 * MILLISECOND, None).send(
+    15, 5, planned=MEASURE + 1_500 * MILLISECOND
+)
+every_tenth(case("a fault without effect"), 0, 20).fault(MEASURE + 450 * MILLISECOND, MEASURE + 460 * MILLISECOND)
+every_tenth(case("a fault in an incomplete run", status=INCOMPLETE, reason="the system is gone"), 0, 5).fault(
+    MEASURE + 450 * MILLISECOND, None
+)
 
 # Injected faults.
 for _faults in INJECTED:

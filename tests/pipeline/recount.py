@@ -1,7 +1,7 @@
 """The audit and all durations once more, message by message, in plain Python: nothing shared with the pipeline."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from pipeline.synthetic_runs import MEASURE, STOP, Run
 from table_rows import Row
@@ -16,8 +16,13 @@ def recount(run: Run) -> Row:
     sent, planned, left = _sent(run)
     got, arrived = _received(run)
     found: Row = dict.fromkeys(
-        ("delivered", "lost", "duplicated", "duplicated_marked", "recovered", "out_of_order", "unexpected"), 0
-    )
+        (
+            "delivered", "lost", "resent", "duplicated", "duplicated_resent", "duplicated_marked", "recovered",
+            "out_of_order", "unexpected",
+        ),
+        0,
+    )  # fmt: skip
+    times = _times_sent(run)
     latencies, early = [], False
     for message in sent.keys() | got.keys():
         outcomes, copies = sent.get(message, set()), got.get(message, [])
@@ -26,8 +31,10 @@ def recount(run: Run) -> Row:
         found["lost"] += "confirmed" in outcomes and not copies
         found["recovered"] += outcomes == {"unknown"} and bool(copies)
         found["unexpected"] += not outcomes
+        found["resent"] += times[message] > 1
         if outcomes and len(copies) > 1:
-            found["duplicated" if len(fresh) > 1 else "duplicated_marked"] += 1
+            made = "duplicated_resent" if len(fresh) <= times[message] else "duplicated"
+            found[made if len(fresh) > 1 else "duplicated_marked"] += 1
         found["out_of_order"] += bool(outcomes) and bool(fresh) and all(fresh)
         if outcomes and copies and MEASURE <= planned[message] < STOP:
             latencies.append(max(0, arrived[message] - planned[message]))
@@ -68,6 +75,17 @@ def _has_gap(run: Run) -> bool:
             return True
         next_seq[sequence] = max(next_seq[sequence], row["first_seq"] + row["count"])
     return False
+
+
+def _times_sent(run: Run) -> Counter[Message]:
+    times: Counter[Message] = Counter()
+    for row in run.sends:
+        if row["outcome"] in ("confirmed", "unknown"):
+            for seq in range(row["first_seq"], row["first_seq"] + row["count"]):
+                times.update(
+                    (row["destination"], row["producer"], subscription, seq) for subscription in {*run.consumers}
+                )
+    return times
 
 
 def _sent(run: Run) -> tuple[dict[Message, set[str]], dict[Message, int], dict[Message, int]]:

@@ -106,6 +106,7 @@ class Run:
     round_trips: list[Row] = field(default_factory=list)
     operations: list[Row] = field(default_factory=list)
     travel: list[Row] = field(default_factory=list)
+    faults: list[Row] = field(default_factory=list)
     _ordinals: Counter[int] = field(default_factory=Counter)
     _replies: Counter[int] = field(default_factory=Counter)
 
@@ -165,6 +166,11 @@ class Run:
             self.travel.append({"agent": agent, "role": role, "number": 0, **row})
         return self
 
+    def fault(self, start: int, end: int | None, kind: str = "kill") -> "Run":
+        row = {"number": len(self.faults) + 1, "kind": kind, "fault": f"{kind} at 1s", "t_planned": start}
+        self.faults.append(row | {"t_start": start, "t_end": end})
+        return self
+
     def sample(self, source: str, at: int, **counters: object) -> "Run":
         absent = dict.fromkeys(
             ("syncs", "sync_seconds", "bytes_read", "bytes_written", "depth", "blocked", "holds", "held_seconds")
@@ -209,6 +215,7 @@ class Run:
             "operations": self.operations,
             "phases": [{"phase": name, "t_start": start, "t_end": end} for name, start, end in self.phases],
             "travel": self.travel,
+            "faults": self.faults,
             "machine": [] if self.machine is None else [_UNDISTURBED | self.machine],
             "clocks": [
                 {"agent": agent, "offset": offset, "error": self.clock_error} for agent, offset in self.offsets.items()

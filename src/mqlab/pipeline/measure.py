@@ -10,8 +10,16 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points, read_events
+from mqlab.pipeline.event_tables import (
+    EventTables,
+    local_table,
+    measure_windows,
+    points,
+    read_events,
+    read_message_events,
+)
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
+from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.shared_noise import paced_points
 from mqlab.pipeline.large_runs import find_large, read_large_counts
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
@@ -21,6 +29,7 @@ from mqlab.pipeline.sql_counts import sql_counts
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
+from mqlab.pipeline.tables.faults import fault_effects, fault_metrics
 from mqlab.pipeline.tables.impacts import impacts
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
 from mqlab.pipeline.tables.latency import durations, latencies, observations
@@ -86,6 +95,7 @@ def measure(
             "paces": lambda: paces(table("activity"), events.phases, table("phases"), _used(steps)),
             "series": lambda: series(table("paces"), table("broker samples")),
             "depths": lambda: depths(table("broker samples"), _used(steps)),
+            "faults": lambda: _fault_effects(steps, sources, events) if sources.readable("faults") else None,
             "latencies": lambda: latencies(counts("deliveries"), _used(steps)),
             "responses": lambda: (
                 latencies(counts("round trips"), _used(steps)) if sources.readable("round_trips") else None
@@ -193,8 +203,19 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
+        *([fault_metrics(steps.table("faults"))] if len(steps.rows("faults")) else []),
     ]
     return reduce(DataFrame.unionByName, tables)
+
+
+def _fault_effects(steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
+    """From the messages of the runs with faults alone: this is the only table that needs them one by one."""
+    with_faults = sources.of_runs({file.run for file in sources.readable("faults")})
+    messages = read_message_events(steps.spark, with_faults, events.clocks)
+    runs = fn.broadcast(events.faults.select("run").distinct())
+    sends, receipts = (table.join(runs, "run", "left_semi") for table in (messages.sends, messages.receipts))
+    pieces = segments(sends, receipts, events.roles)
+    return fault_effects(pieces, events.faults, steps.table("phases"), events.runs)
 
 
 def _observations(steps: "_Steps") -> DataFrame:

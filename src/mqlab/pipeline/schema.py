@@ -22,9 +22,11 @@ INCOMPLETE: Final = "incomplete"  # the run, or an agent of it, did not come to 
 
 # The delivery classes of an audit. A message counts once for each subscription, in every class that it belongs to.
 DELIVERY_CLASSES: Final = (
-    "delivered", "lost", "duplicated", "duplicated_marked", "recovered", "out_of_order", "unexpected",
+    "delivered", "lost", "resent", "duplicated", "duplicated_resent", "duplicated_marked", "recovered", "out_of_order",
+    "unexpected",
 )  # fmt: skip
-# The classes that fail a run. Marked duplicates and recovered messages are allowed.
+# The classes that fail a run. Duplicates that are marked or that their producer made, and recovered messages, are
+# allowed.
 FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")
 
 # The bottleneck of a run is the lab's own work: the system can do at least as much.
@@ -69,7 +71,9 @@ class AuditRow(RunColumns):
     expected: int | None  # confirmed messages, once for each subscription
     delivered: int | None  # confirmed, and received at least once
     lost: int | None  # confirmed, never received
-    duplicated: int | None  # received more than once, a second time without the redelivered mark
+    resent: int | None  # sent more than once: no confirmation had come
+    duplicated: int | None  # received without the redelivered mark more often than it was sent
+    duplicated_resent: int | None  # received without the mark more than once, and at most as often as it was sent
     duplicated_marked: int | None  # received more than once, every extra copy with the mark
     recovered: int | None  # not confirmed to its producer, yet received
     out_of_order: int | None  # each unmarked copy came to a consumer that already had a later message
@@ -176,6 +180,23 @@ class DepthRow(RunColumns):
 
 
 @dataclass(frozen=True)
+class FaultEffectRow(RunColumns):
+    """The effect of a fault on the messages of a complete run, whatever its audit found."""
+
+    number: Int32  # of the fault in the run
+    kind: str
+    fault: str  # as the study writes it
+    started: float  # since the start of the load
+    lasted: float | None  # until the lab had undone it
+    outage: float | None  # the longest time without an arrival
+    recovery: float | None  # from its start until the system served again and its backlog was as before
+    messages: int | None  # that were on their way between its start and the recovery; their latency from the plan:
+    latency_p50: float | None
+    latency_p99: float | None
+    latency_max: float | None
+
+
+@dataclass(frozen=True)
 class LatencyRow(PointColumns):
     """A bucket of the histogram of latencies (or response times) over the used runs of a point."""
 
@@ -279,6 +300,7 @@ TABLES: Final = {
     "series": MeasureTable(SeriesRow, ("run", "second")),
     "paces": MeasureTable(PaceRow, ("run", "seconds")),
     "depths": MeasureTable(DepthRow, ("run", "source", "seconds")),
+    "faults": MeasureTable(FaultEffectRow, ("run", "number")),
     "latencies": MeasureTable(LatencyRow, (*_POINT, "latency")),
     "responses": MeasureTable(LatencyRow, (*_POINT, "latency")),
     "operations": MeasureTable(OperationSummaryRow, (*_POINT, "application", "operation")),

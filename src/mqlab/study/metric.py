@@ -71,6 +71,11 @@ _METRICS: Final = (
     *_durations("latency", "latency", "from the call that hands a message over (open loop: its planned time) to its "
                 "receipt"),
     *_durations("confirm", "confirm", "from the send to its confirmation", "p50", "p99"),
+    Metric("fault.outage", "s", "time without service",
+           "the longest time in which no message arrived, from a fault on", "lower", "latency"),
+    Metric("fault.recovery", "s", "time to recover",
+           "from a fault until the system serves again, the fault is undone and the backlog is as before", "lower",
+           "latency"),
     Metric("cpu.broker", "%", "CPU of the system", "CPU of the system, of one core", "lower", "resources"),
     Metric("cpu.agents", "%", "CPU of the agents", "CPU of the agents, of one core", "lower", "resources"),
     Metric("cpu.lab", "%", "CPU of the lab's own work",

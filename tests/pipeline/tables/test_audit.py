@@ -38,7 +38,15 @@ EXPECTED: dict[str, tuple[str, dict[str, int]]] = {
     "rolled back and sent again": ("clean", {"sent": 20, "expected": 10, "delivered": 10}),
     "sent twice, without an answer and with one": (
         "clean",
-        {"sent": 15, "expected": 5, "delivered": 5, "recovered": 5},
+        {"sent": 15, "expected": 5, "delivered": 5, "recovered": 5, "resent": 5},
+    ),
+    "sent again, and received as often": (
+        "clean",
+        {"sent": 20, "expected": 10, "delivered": 10, "resent": 10, "duplicated_resent": 3},
+    ),
+    "sent again, and received more often": (
+        "failed",
+        {"sent": 20, "expected": 10, "delivered": 10, "resent": 10, "duplicated": 2, "duplicated_resent": 8},
     ),
     "over the edge of a block": (
         "failed",

@@ -44,17 +44,20 @@ def delivery_classes(segments: DataFrame, windows: DataFrame, clocks: DataFrame)
 def _classify(segments: DataFrame) -> DataFrame:
     was_confirmed = fn.col("confirmed") > 0
     several = fn.col("was_sent") & (fn.col("copies") > 1)
-    unmarked_extra = fn.col("fresh") > 1
+    times_sent = fn.col("confirmed") + fn.col("unknown")
+    unmarked_extra = fn.col("fresh") > fn.greatest(times_sent, fn.lit(1))
     all_late = (fn.col("fresh") > 0) & (fn.col("late") == fn.col("fresh"))
     return (
         segments.withColumn("messages", fn.col("end") - fn.col("first"))
         .withColumn("copies", fn.col("fresh") + fn.col("marked"))
-        .withColumn("was_sent", fn.col("confirmed") + fn.col("unknown") > 0)
+        .withColumn("was_sent", times_sent > 0)
         .withColumn("was_received", fn.col("copies") > 0)
         .withColumn("delivered", was_confirmed & fn.col("was_received"))
         .withColumn("lost", was_confirmed & ~fn.col("was_received"))
+        .withColumn("resent", times_sent > 1)
         .withColumn("duplicated", several & unmarked_extra)
-        .withColumn("duplicated_marked", several & ~unmarked_extra)
+        .withColumn("duplicated_resent", several & ~unmarked_extra & (fn.col("fresh") > 1))
+        .withColumn("duplicated_marked", several & (fn.col("fresh") <= 1))
         .withColumn("recovered", fn.col("was_sent") & ~was_confirmed & fn.col("was_received"))
         .withColumn("out_of_order", fn.col("was_sent") & all_late)
         .withColumn("unexpected", ~fn.col("was_sent") & fn.col("was_received"))

@@ -227,7 +227,8 @@ class _Places(NamedTuple):
 def _classes(run: int, pieces: _Pieces, tolerance: int, window: RunWindow | None) -> pa.RecordBatch:
     copies = pieces.fresh + pieces.marked
     was_confirmed, was_sent, was_received = pieces.confirmed > 0, pieces.confirmed + pieces.unknown > 0, copies > 0
-    several, unmarked_extra = was_sent & (copies > 1), pieces.fresh > 1
+    times_sent = pieces.confirmed + pieces.unknown
+    several, unmarked_extra = was_sent & (copies > 1), pieces.fresh > np.maximum(times_sent, 1)
     is_timed = was_sent & was_received
     is_early = np.zeros(len(copies), np.bool_)
     is_early[is_timed] = pieces.received[is_timed] + tolerance < pieces.sent[is_timed]
@@ -238,8 +239,10 @@ def _classes(run: int, pieces: _Pieces, tolerance: int, window: RunWindow | None
         "messages": np.ones(len(copies), np.bool_),
         "delivered": was_confirmed & was_received,
         "lost": was_confirmed & ~was_received,
+        "resent": times_sent > 1,
         "duplicated": several & unmarked_extra,
-        "duplicated_marked": several & ~unmarked_extra,
+        "duplicated_resent": several & ~unmarked_extra & (pieces.fresh > 1),
+        "duplicated_marked": several & (pieces.fresh <= 1),
         "recovered": was_sent & ~was_confirmed & was_received,
         "out_of_order": was_sent & (pieces.fresh > 0) & (pieces.late == pieces.fresh),
         "unexpected": ~was_sent & was_received,

@@ -98,6 +98,7 @@ class RunResults:
     run_measures = _table("run_measures", schema.RunMeasureRow)
     audits = _table("audits", schema.AuditRow, "run")
     noise = _table("noise", schema.NoiseRow, "run")
+    faults = _table("faults", schema.FaultEffectRow, "scenario", "point", "system", "run", "number")
     series = _table("series", schema.SeriesRow, "run", "second")
     latencies = _table("latencies", schema.LatencyRow, "latency")
     responses = _table("responses", schema.LatencyRow, "latency")

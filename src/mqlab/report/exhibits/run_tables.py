@@ -11,6 +11,17 @@ from mqlab.report.render.content import MEASURED, Cell, Row, Table, number, row
 from mqlab.study.steadiness import MAX_GAP
 
 _COUNTS: Final = ("sent", "expected", *schema.DELIVERY_CLASSES)
+# The accounts of a run with faults, and their heads.
+_ACCOUNTS: Final = {
+    "expected": "Confirmed",
+    "delivered": "Delivered",
+    "lost": "Lost",
+    "resent": "Sent again",
+    "duplicated_resent": "Duplicated by that",
+    "duplicated_marked": "Duplicated, marked",
+    "duplicated": "Duplicated, unmarked",
+    "out_of_order": "Out of order",
+}
 # The most rows of the table of operations; those with the highest counts are shown.
 _OPERATIONS: Final = 200
 
@@ -45,9 +56,10 @@ def audit_table(results: RunResults) -> Table:
             )
         )
     notes = [
-        "The audit counts every message. Lost: confirmed and never received. Duplicated: received more than once by a "
-        "subscription (marked: as redelivered). Recovered: not confirmed, yet received. Unexpected: never sent, or "
-        "refused.",
+        "The audit counts every message. Lost: confirmed and never received. Resent: sent again, because no "
+        "confirmation came. Duplicated: received more often than sent by a subscription (resent: more than once, and "
+        "at most as often as sent; marked: as redelivered). Recovered: not confirmed, yet received. Unexpected: never "
+        "sent, or refused.",
         "Rate: messages received; messages sent where no consumer receives; or round trips.",
         "A run whose audit is not clean counts for no figure.",
     ]
@@ -58,6 +70,66 @@ def audit_table(results: RunResults) -> Table:
         )
     title = f"Delivery audit, run by run, {MEASURED}"
     return Table(title, head, tuple(rows), tuple(notes), folded=len(rows) > formatting.LONG)
+
+
+def faults_table(results: RunResults) -> Table | None:
+    """Every fault of every complete run, with the accounts of its run; None if there was no fault."""
+    if not results.faults:
+        return None
+    head = (
+        "Scenario", "System", "Run", "Fault", "Without service", "To recover", "Messages on their way", "50\u00a0%",
+        "99\u00a0%", "Longest", *_ACCOUNTS.values(),
+    )  # fmt: skip
+    notes = (
+        "Without service: the longest time in which no message arrived. To recover: from the start of the fault until "
+        "the system served again, the fault was undone, and no more messages were on their way than at most before it. "
+        "The latencies are those of the messages that were on their way meanwhile, from their planned time.",
+        "Of the whole run, whatever its audit found: confirmed messages, those delivered and lost, those that their "
+        "producers sent again because no confirmation came, those received more than once, and those out of order. A "
+        "run with unmarked duplicates, losses or messages out of order has no rate.",
+    )
+    rows = tuple(_fault(results, effect) for effect in results.faults)
+    return Table(f"Faults, {MEASURED}", head, rows, notes, folded=len(rows) > formatting.LONG)
+
+
+def fault_lines(results: RunResults) -> list[str]:
+    """A sentence for each fault."""
+    audits, lines = {audit.run: audit for audit in results.audits}, []
+    for effect in results.faults:
+        audit = audits[effect.run]
+        counts = ((audit.lost, "lost"), (audit.resent, "sent again"), (audit.duplicated, "duplicated"))
+        lines.append(
+            f"{_place(effect.scenario, effect.point)}, {effect.system}: {effect.fault}: "
+            f"{_seconds(effect.outage, 'never served again')} without service, recovered after "
+            f"{_seconds(effect.recovery, 'no time of the run')}; {audit.expected or 0:,} "
+            f"confirmed, {', '.join(f'{count or 0:,} {label}' for count, label in counts)}"
+        )
+    return lines
+
+
+def _seconds(seconds: float | None, never: str) -> str:
+    return never if seconds is None else formatting.quantity(seconds, "s")
+
+
+def _fault(results: RunResults, effect: schema.FaultEffectRow) -> Row:
+    (audit,) = (audit for audit in results.audits if audit.run == effect.run)
+    times = (effect.latency_p50, effect.latency_p99, effect.latency_max)
+    return row(
+        Cell(_place(effect.scenario, effect.point)),
+        own_cell(results, effect.system),
+        number(f"{effect.run}"),
+        Cell(effect.fault),
+        _time(effect.outage, "no arrival"),
+        _time(effect.recovery, "not in this run"),
+        absent("none") if effect.messages is None else number(f"{effect.messages:,}"),
+        *(_time(time, "none") for time in times),
+        # Once for each run.
+        *(_class(audit, name) if effect.number == 1 else Cell("") for name in _ACCOUNTS),
+    )
+
+
+def _time(seconds: float | None, why_none: str) -> Cell:
+    return absent(why_none) if seconds is None else number(formatting.quantity(seconds, "s"))
 
 
 def noise_table(results: RunResults) -> Table:

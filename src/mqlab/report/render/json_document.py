@@ -55,6 +55,7 @@ def as_json(folder: RunFolder) -> JsonObject:
         ],
         "peaks": [asdict(peak) for peak in results.peaks],
         "audits": [asdict(audit) for audit in results.audits],
+        "faults": [asdict(effect) for effect in results.faults],
         "noise": [asdict(run) for run in results.noise],
         "false_differences": (found := false_differences(results)) and {**asdict(found), "share": found.share},
         "verdicts": [_verdict(verdict) for verdict in verdicts],

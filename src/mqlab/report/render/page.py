@@ -58,6 +58,8 @@ def _sections(results: RunResults, verdicts: Sequence[Verdict]) -> Iterator[Sect
     if results.study.claims:
         yield Section("verdicts", "Verdicts", (verdict_table(results, verdicts), figures_table(results, verdicts)))
     yield from _exhibit_sections(results)
+    faults = run_tables.faults_table(results)
+    yield Section("faults", "Faults", (faults,) if faults else ())
     yield Section("points", "Points", (lab_tables.points_table(results), lab_tables.latency_table(results)))
     yield Section("audit", "Delivery audit", (run_tables.audit_table(results),))
     yield Section("noise", "Noise and steadiness", (run_tables.noise_table(results),))

@@ -18,6 +18,7 @@ from mqlab.report.data.self_comparison import false_differences
 from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.cells import needs_unit, printed, travel_notes, why_hidden
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
+from mqlab.report.exhibits.run_tables import fault_lines
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED
 from mqlab.study import METRICS, Point
@@ -60,6 +61,9 @@ def print_summary(folder: RunFolder, console: Console) -> None:
         for note in travel_notes(results, results.study_points):
             console.print(say(note))
         console.print(say(f"{audit.label}: {audit.figure}; {audit.note}", STYLES[audit.tone]))
+        for sentence in fault_lines(results)[:_ROWS]:
+            console.print(say(sentence))
+        _more(console, say, len(results.faults) - _ROWS, "fault")
         rejected_runs = [run_audit for run_audit in results.audits if run_audit.status != CLEAN]
         for rejected in rejected_runs[:_REJECTED]:
             place = f"run {rejected.run}, {rejected.scenario} {rejected.point}".rstrip()
