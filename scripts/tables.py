@@ -18,7 +18,8 @@ from mqlab.broker.security import commands
 from mqlab.broker.store import journal_format
 from mqlab.events.schema import ROWS, columns
 from mqlab.runner.capability import unsupported_features
-from mqlab.study import FEATURES, METRICS, Point, PublishedValue, Study, built_in_studies, load_study
+from mqlab.study import FEATURES, METRICS, Point, PublishedValue, Study, load_study, published_studies
+from mqlab.study.language.faults import FAULT_KINDS
 from mqlab.study.language.parameters import FULL
 from mqlab.study.published import PublishedEntry, reproduces, subject_of
 from mqlab.systems import SYSTEMS, system
@@ -65,6 +66,15 @@ def _prose_coverage(study: Study, value: PublishedValue) -> Coverage | None:
     return None if prose is None else Coverage(value, claim=prose.claim, reason=prose.reason)
 
 
+def faults_table() -> str:
+    amounts = {"": "", "time": " 20ms", "percent": " 1%"}
+    rows = [
+        [f"`{name}{amounts[kind.amount]} at 5s{' for 2s' if kind.lasts else ''}`", kind.target, kind.meaning]
+        for name, kind in FAULT_KINDS.items()
+    ]
+    return _table([["fault", "of the", "what happens"], *rows])
+
+
 def metrics_table() -> str:
     rows = [[f"`{metric.name}`", metric.unit, metric.better, metric.meaning] for metric in METRICS.values()]
     return _table([["metric", "unit", "better", "meaning"], *rows])
@@ -72,7 +82,7 @@ def metrics_table() -> str:
 
 def studies_table() -> str:
     rows = [["study", "printed", "values", "reproduced by"]]
-    return _table(rows + [row for name in built_in_studies() for row in _study_rows(load_study(name))])
+    return _table(rows + [row for name in published_studies() for row in _study_rows(load_study(name))])
 
 
 def _study_rows(study: Study) -> Iterator[list[str]]:
@@ -206,7 +216,7 @@ def with_tables(document: str, *tables: str) -> str:
 
 # The functions that make the tables of each document, in their order.
 TABLES: Final[dict[str, tuple[Callable[[], str], ...]]] = {
-    "studies.md": (metrics_table, studies_table), "systems.md": (systems_tables,),
+    "studies.md": (faults_table, metrics_table, studies_table), "systems.md": (systems_tables,),
     "broker.md": (durability_table, rights_table),
     "journal.md": (record_kinds_table, journal_fields_table), "events.md": (events_tables,),
 }  # fmt: skip

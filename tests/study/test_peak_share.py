@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.study import StudyError, built_in_studies, load_study
+from mqlab.study import StudyError, load_study, published_studies
 from mqlab.study.metric import is_duration
 
 STUDY = """study: ours
@@ -70,9 +70,9 @@ def test_a_fixed_amount_of_work_can_be_taken_back(tmp_path: Path) -> None:
     assert (point.messages, point.phases.measure) == (None, 3.0)
 
 
-@pytest.mark.parametrize("name", built_in_studies())
+@pytest.mark.parametrize("name", published_studies())
 @pytest.mark.parametrize("scale", ["quick", "standard", "full"])
-def test_every_study_shows_durations_at_four_shares_of_the_peak(name: str, scale: str) -> None:
+def test_every_published_study_shows_durations_at_four_shares_of_the_peak(name: str, scale: str) -> None:
     study = load_study(name)
     points = study.points(scale)
     shares = [point.peak_share for point in points if point.peak_share is not None]

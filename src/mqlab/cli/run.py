@@ -30,7 +30,7 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.runner.conductor import Conductor, RunPlan
 from mqlab.runner.rounds import Budget
 from mqlab.runner.study_files import check_stand_in
-from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, built_in_studies, deprecations, load_study
+from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, deprecations, load_study, published_studies
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import mask_text
@@ -49,7 +49,7 @@ IgnoreNoise = Annotated[
 
 def run(
     studies: Annotated[
-        list[str] | None, typer.Argument(metavar="[STUDY|FILE]...", help="Default: every built-in study.")
+        list[str] | None, typer.Argument(metavar="[STUDY|FILE]...", help="Default: every published study.")
     ] = None,
     system: Annotated[
         list[str] | None,
@@ -81,7 +81,7 @@ def run(
     command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
     orders: list[RunPlan] = []
     try:
-        for name in studies or built_in_studies():
+        for name in studies or published_studies():
             study = load_study(name)
             if not system:
                 _check_stand_ins(study)

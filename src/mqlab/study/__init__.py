@@ -13,7 +13,7 @@ from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.metric import METRICS
 from mqlab.study.point import Estimate, Phases, Point, Repeat, estimate
 from mqlab.study.published import PublishedValue
-from mqlab.study.reader import built_in_studies, load_study
+from mqlab.study.reader import built_in_studies, load_study, published_studies
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.study import Scenario, Study
 
@@ -39,5 +39,6 @@ __all__ = [
     "deprecations",
     "estimate",
     "load_study",
+    "published_studies",
     "required_features",
 ]

@@ -49,6 +49,11 @@ def built_in_studies() -> list[str]:
     return sorted(path.name for path in folder.iterdir() if (path / STUDY_FILE).is_file())
 
 
+def published_studies() -> list[str]:
+    """The built-in studies that repeat a published one."""
+    return [name for name in built_in_studies() if (_built_in_folder() / name / "published.csv").is_file()]
+
+
 def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
     """Return the checked study of that name, file or folder. Raises StudyError.
 
