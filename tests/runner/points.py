@@ -37,6 +37,8 @@ class PointChanges(TypedDict, total=False):
     send: Literal["confirmed", "free"]
     batch: int
     rate: float | None
+    profile: str
+    think: float
     consume_rate: float | None
     connections: Literal["each", "shared"]
     topology: Literal["client", "bindings", "distributed"]

@@ -61,6 +61,14 @@ CASES = [
     (scenario("phases: {measure: 30}"), 5,
      "scenarios.B.phases.measure: '30' is not a time; write 300ms, 2s, 5min or 1h"),
     (scenario("phases: {measure: 0s}"), 5, "scenarios.B.phases.measure: '0s' measures nothing"),
+    # rates that change
+    (scenario("rate: 5/s for"), 5, "scenarios.B.rate: '5/s for' is not a rate; write 100/s for 5s then 1k/s"),
+    (scenario("rate: 5/s then 6/s"), 5, "scenarios.B.rate: '5/s' has no end, and another rate follows"),
+    (scenario("rate: 5/s for 0s then 6/s"), 5, "scenarios.B.rate: '5/s for 0s' takes no time"),
+    (scenario("rate: 5/s to fast over 2s"), 5, "scenarios.B.rate: 'fast' is not a rate"),
+    (scenario("rate: 5/s with 9/s for 2s every 2s"), 5, "a burst of 2s does not fit into 2s; write a shorter one"),
+    (scenario("rate: 5/s, think: 10ms"), 5, "a schedule says when messages are sent; leave out think: 10ms"),
+    (scenario("think: long"), 5, "scenarios.B.think: 'long' is not a time"),
     # faults
     (faulty("burn at 1s"), 5, "scenarios.B.faults: 'burn' is not a kind of fault; accepted: kill"),
     (faulty("kill at 1s", rate="max"), 5, "faults need a load that goes on while the system does not answer"),

@@ -20,7 +20,7 @@ SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
 _POINT_SCHEMA: Final = (
     "pattern string, domain string, load string, send string, transaction int, rate double, size bigint, batch bigint, "
     "producers int, consumers int, requesters int, messages bigint, consume_rate double, client_cpu double, "
-    "faults string, base string, parameters map<string, string>"
+    "faults string, profile string, base string, parameters map<string, string>"
 )
 _TYPES: Final[dict[pa.DataType, types.DataType]] = {
     pa.int32(): types.IntegerType(),
@@ -139,7 +139,7 @@ def points(runs: DataFrame) -> DataFrame:
         fn.coalesce("declared.pattern", fn.lit("one-way")).alias("pattern"),
         fn.coalesce("declared.load", fn.lit("both")).alias("load"),
         fn.coalesce("declared.requesters", fn.lit(0)).alias("requesters"),
-        fn.coalesce("declared.faults", fn.lit("")).alias("faults"),
+        *(fn.coalesce(f"declared.{name}", fn.lit("")).alias(name) for name in ("faults", "profile")),
         *(f"declared.{name}" for name in ("send", "transaction", "rate", "size", "batch", "producers", "consumers")),
         *("declared.client_cpu", "declared.messages", "declared.consume_rate"),
         *("declared.base", "declared.parameters"),

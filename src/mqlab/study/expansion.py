@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from mqlab.study.language.consistency import check_complete, first_inconsistency
 from mqlab.study.language.parameters import SHORT_NAMES, flatten, format_value, short_name
+from mqlab.study.language.rates import RateProfile
 from mqlab.study.language.units import PeakShare
 from mqlab.study.language.value_types import Parameters
 from mqlab.study.point import Phases, Point, Repeat
@@ -114,7 +115,8 @@ def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Poin
     fields = {
         **dict.fromkeys(("producers", "consumers", "responders"), 0),
         **{name: value for name, value in given.items() if name in Point.model_fields},
-        "rate": None if isinstance(rate, PeakShare) else rate,
+        "rate": None if isinstance(rate, PeakShare | RateProfile) else rate,
+        "profile": rate.text if isinstance(rate, RateProfile) else "",
         "peak_share": rate.share if isinstance(rate, PeakShare) else None,
         "destinations": values[f"{domain}s"],
         "requesters": requesters,

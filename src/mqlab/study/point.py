@@ -10,11 +10,11 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from mqlab.study.language.faults import Fault, parse_faults
-from mqlab.study.language.units import format_percent, format_rate
+from mqlab.study.language.units import format_percent, format_rate, format_time
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.statistics import look_count
 
-_NOT_WORKLOAD: Final = {"name", "parameters", "base", "rate", "peak_share", "phases", "repeat"}
+_NOT_WORKLOAD: Final = {"name", "parameters", "base", "rate", "peak_share", "profile", "phases", "repeat"}
 
 
 class _Frozen(BaseModel):
@@ -75,6 +75,8 @@ class Point(_Frozen):
     send: Literal["confirmed", "free"]
     batch: int = 1  # messages that a producer sends before it waits for their confirmations
     rate: float | None  # messages/s of all producers; None: as fast as the system accepts them
+    profile: str = ""  # in place of the rate: how it changes over the time of the run
+    think: float = 0.0  # seconds between two messages of a role that has no rate
     peak_share: float | None = None  # the rate is this share of the peak: the runner measures it with `rate: max` first
     consume_rate: float | None = None  # messages/s of all consumers; None: as fast as they arrive
     connections: Literal["each", "shared"]
@@ -99,7 +101,7 @@ class Point(_Frozen):
     @property
     def loop(self) -> Literal["open", "closed"]:
         """Open: a schedule plans the messages. Closed: the next message waits for the system."""
-        return "closed" if self.rate is None and self.peak_share is None else "open"
+        return "closed" if self.rate is None and self.peak_share is None and not self.profile else "open"
 
     @property
     def is_paced(self) -> bool:
@@ -111,6 +113,8 @@ class Point(_Frozen):
         """The rate, as the study writes it."""
         if self.peak_share is not None:
             return f"{format_percent(self.peak_share)} of the peak"
+        if self.profile or self.think:
+            return self.profile or f"max, {format_time(self.think)} between messages"
         return "max" if self.rate is None else format_rate(self.rate)
 
     @property
@@ -125,9 +129,9 @@ class Point(_Frozen):
 
     @property
     def is_unthrottled(self) -> bool:
-        """Whether producers wait neither for confirmations nor for a schedule."""
+        """Whether producers wait neither for confirmations nor for a moment."""
         one_way = self.pattern == "one-way" and not self.transaction
-        return one_way and self.send == "free" and self.loop == "closed"
+        return one_way and self.send == "free" and self.loop == "closed" and not self.think
 
     @property
     def planned_faults(self) -> tuple[Fault, ...]:

@@ -2,8 +2,8 @@
 
 The runner judges a run by what its agents counted, and extends it once; the pipeline judges it by its events. A fixed
 amount of work, a load of one side and a consumer with a rate of its own have no steady state by design: a queue fills
-or empties from the first message to the last, and the study says how far. Faults end a steady state. None of these is
-judged.
+or empties from the first message to the last, and the study says how far. Faults and a rate that changes end a steady
+state. They are not judged.
 """
 
 from typing import Final
@@ -15,4 +15,5 @@ MAX_GAP: Final = 0.05
 
 
 def is_judged(point: Point) -> bool:
-    return point.messages is None and point.load == "both" and point.consume_rate is None and not point.faults
+    changes = bool(point.faults or point.profile)
+    return point.messages is None and point.load == "both" and point.consume_rate is None and not changes

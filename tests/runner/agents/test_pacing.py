@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqlab.runner.agents import pacing
-from mqlab.runner.agents.pacing import RateLimiter, SendSchedule
+from mqlab.runner.agents.pacing import ProfileSchedule, RateLimiter, SendSchedule, schedule_of
+from mqlab.study.language.rates import parse_profile
+from runner.points import point
 
 START = 10**15
 SECOND = 10**9
@@ -144,6 +146,56 @@ def test_with_the_real_clock_too() -> None:
 
     found = asyncio.run(real())
     assert [b[0] - a[0] for a, b in pairwise(found)] == [1_000_000] * 4
+
+
+@pytest.mark.parametrize("producers", [1, 2])
+def test_a_profile_plans_each_message_where_the_rate_has_reached_its_number(clock: Clock, producers: int) -> None:
+    profile = parse_profile("20/s for 1s then 40/s to 80/s over 1s then 10/s")
+    found = taken(ProfileSchedule(profile, producers, 100, START), 90 // producers)
+    planned = [(moment - START) / SECOND for moment, count in found if count == 1]
+    assert len(planned) == len(found)
+    # Message n of all is where the area below the rate is n.
+    assert planned[0] == 0
+    assert planned[10 // producers] == pytest.approx(0.5)
+    assert planned[20 // producers] == pytest.approx(1.0)
+    assert planned[80 // producers] == pytest.approx(2.0)
+    assert planned[-1] == pytest.approx(2.0 + (90 - producers - 80) / 10)
+    in_ramp = planned[36 // producers] - 1.0
+    assert 40 * in_ramp + 40 * in_ramp**2 / 2 == pytest.approx(16)
+    assert clock.just_after(found[-1][0])
+
+
+def test_bursts_come_again_and_their_messages_leave_together(clock: Clock) -> None:
+    # Numbers that a float holds exactly.
+    profile = parse_profile("1k/s with 32k/s for 125ms every 1s")
+    found = taken(ProfileSchedule(profile, 1, 4096, START), 2000)
+    in_bursts = [(round((moment - START) / 1e6), count) for moment, count in found if count > 1]
+    assert in_bursts == [(cycle * 1000 + 875 + n, 32) for cycle in (0, 1) for n in range(125)]
+    assert sum(count for moment, count in found if moment < START + SECOND) == 875 + 4000
+    assert clock.now >= found[-1][0]
+
+
+def test_a_transaction_is_not_split_by_a_profile(clock: Clock) -> None:
+    profile = parse_profile("10/s for 1s then 1k/s")
+    found = taken(ProfileSchedule(profile, 1, 10, START, whole=True), 3)
+    assert found == [(START, 10), (START + SECOND, 10), (START + SECOND + SECOND // 100, 10)]
+    assert clock.just_after(found[-1][0])
+
+
+def test_a_role_thinks_from_the_moment_at_which_it_could_send_again(clock: Clock) -> None:
+    schedule = schedule_of(point(think=0.5, batch=3), 1, 100, START)
+    assert schedule is not None
+    assert taken(schedule, 1) == [(START, 3)]
+    clock.now += 2 * SECOND  # the system takes its time
+    begin = clock.now
+    assert taken(schedule, 1) == [(begin + SECOND // 2, 3)]
+    assert clock.just_after(begin + SECOND // 2)
+
+
+def test_the_schedule_is_that_of_the_point() -> None:
+    assert schedule_of(point(), 1, 100, START) is None
+    assert type(schedule_of(point(rate=10.0), 1, 100, START)) is SendSchedule
+    assert type(schedule_of(point(profile="1/s to 2/s over 3s"), 1, 100, START)) is ProfileSchedule
 
 
 class TestBrake:

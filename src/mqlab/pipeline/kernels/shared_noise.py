@@ -30,7 +30,7 @@ def moderate(table: DataFrame, over: Sequence[str], order: Sequence[str]) -> Dat
 
 def paced_points(points: DataFrame) -> DataFrame:
     """(scenario, point, paced): whether a schedule sets the rate of a point, which is then hardly noisy."""
-    paced = fn.expr("bool_or(rate IS NOT NULL OR consume_rate IS NOT NULL) AS paced")
+    paced = fn.expr("bool_or(rate IS NOT NULL OR profile != '' OR consume_rate IS NOT NULL) AS paced")
     return points.groupBy("scenario", "point").agg(paced)
 
 

@@ -35,7 +35,7 @@ def lab_work(activity: DataFrame, totals: DataFrame, points: DataFrame, calibrat
     sending = f"(CASE WHEN {asks} THEN {round_trips} ELSE {calls} * sent_call + sent * sent_message END)"
     receiving = "receipts * received_call + received * received_message"
     all_work = f"({sending} + CASE WHEN {asks} THEN 0D ELSE {receiving} END)"
-    waits = f"rate IS NULL AND ({asks} OR transacted OR send = 'confirmed')"
+    waits = f"rate IS NULL AND profile = '' AND ({asks} OR transacted OR send = 'confirmed')"
     waiting_roles = f"CASE WHEN {asks} THEN requesters ELSE producers END"
     return (
         by_agent.join(fn.broadcast(points.selectExpr("*", "coalesce(transaction, 0) > 0 AS transacted")), "run")

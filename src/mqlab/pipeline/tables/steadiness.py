@@ -32,7 +32,8 @@ def unsteady(counts: EventCounts, audits: DataFrame, run_metrics: DataFrame) -> 
     """(run, unsteady): the reason of each run that is not steady. `study.steadiness` says which runs are judged."""
     copies = audits.where("sent > 0").selectExpr("run", "delivered / sent AS copies")
     judged = (
-        counts.points.where("load = 'both' AND messages IS NULL AND consume_rate IS NULL AND faults = ''")
+        counts.points.where("load = 'both' AND messages IS NULL AND consume_rate IS NULL")
+        .where("faults = '' AND profile = ''")
         .join(fn.broadcast(copies), "run")
         .join(fn.broadcast(counts.windows), "run")
     )

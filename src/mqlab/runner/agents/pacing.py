@@ -8,6 +8,8 @@ from typing import Final
 
 from mqlab.drivers import Sender
 from mqlab.runner.timeline import now
+from mqlab.study import Point
+from mqlab.study.language.rates import RateProfile, parse_profile
 
 # The messages of one tick are sent together; the event loop can keep up with ticks of this length.
 _TICK_SECONDS: Final = 1e-3
@@ -63,6 +65,50 @@ class SendSchedule:
         while (left := planned - now()) > 0:
             await asyncio.sleep(left / 1e9)
         return planned, self._count
+
+
+class ProfileSchedule(SendSchedule):
+    """The schedule of one of `producers` producers at a rate that changes."""
+
+    def __init__(
+        self, profile: RateProfile, producers: int, max_count: int, start: int, *, whole: bool = False
+    ) -> None:
+        super().__init__(profile.rate_at(0.0) / producers, max_count, start, whole=whole)
+        self._profile = profile
+        self._producers = producers
+        self._max_count = max_count
+        self._whole = whole
+        self._planned_messages = 0
+
+    def plan_next(self) -> int:
+        seconds = self._profile.time_of(self._planned_messages * self._producers)
+        if not self._whole:
+            rate = self._profile.rate_at(seconds) / self._producers
+            self._count = max(1, min(self._max_count, round(rate * _TICK_SECONDS)))
+        self._planned_messages += self._count
+        return self._start + round(seconds * 1e9)
+
+
+class ThinkTime(SendSchedule):
+    """A role that waits for `think_s` when it could send its next messages; without a rate of its own."""
+
+    def __init__(self, think_s: float, count: int, start: int) -> None:
+        super().__init__(1.0, count, start, whole=True)
+        self._think_ns = round(think_s * 1e9)
+
+    def plan_next(self) -> int:
+        planned = now() + self._think_ns if self._calls else self._start
+        self._calls += 1
+        return planned
+
+
+def schedule_of(point: Point, roles: int, max_count: int, start: int, *, whole: bool = False) -> SendSchedule | None:
+    """The schedule of one of so many roles; None if it sends as soon as it can."""
+    if point.profile:
+        return ProfileSchedule(parse_profile(point.profile), roles, max_count, start, whole=whole)
+    if point.think:
+        return ThinkTime(point.think, max_count if whole else min(max_count, point.batch), start)
+    return None if point.rate is None else SendSchedule(point.rate / roles, max_count, start, whole=whole)
 
 
 class SendAhead:

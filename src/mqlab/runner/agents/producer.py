@@ -10,7 +10,7 @@ from mqlab.drivers.api import Matrix, Properties
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker
-from mqlab.runner.agents.pacing import SendAhead, SendSchedule
+from mqlab.runner.agents.pacing import SendAhead, schedule_of
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 
@@ -48,11 +48,8 @@ class ProducerRole:
         """Returns when the system has accepted everything that it sent. Raises DriverError."""
         self._timeline = timeline
         send, count = self._send_method()
-        rate = self._point.rate
-        schedule = None
-        if rate is not None:
-            whole = self._packed or self._point.transaction > 0
-            schedule = SendSchedule(rate / self._point.producers, count, timeline.start, whole=whole)
+        whole = self._packed or self._point.transaction > 0
+        schedule = schedule_of(self._point, self._point.producers, count, timeline.start, whole=whole)
         await sleep_until(timeline.start)
         # The send-ahead counts messages.
         send_ahead = SendAhead(1 if self._packed else count, self._point.producers) if self._bounded else None

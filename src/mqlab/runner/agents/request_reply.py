@@ -13,7 +13,7 @@ from mqlab.drivers import DriverError, DriverRequester, Receiver, Reply, Request
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyCheck, BodyMaker, is_reply_to, message_id
-from mqlab.runner.agents.pacing import SendSchedule
+from mqlab.runner.agents.pacing import SendSchedule, schedule_of
 from mqlab.runner.agents.receipts import ReceiptLog
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
@@ -41,8 +41,7 @@ class RequesterRole:
 
     async def play(self, timeline: Timeline) -> None:
         """Returns when the reply to its last request has come. Raises DriverError."""
-        if self._point.rate is not None:
-            self._schedule = SendSchedule(self._point.rate / self._point.requesters, 1, timeline.start)
+        self._schedule = schedule_of(self._point, self._point.requesters, 1, timeline.start)
         self._timeline = timeline
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         await sleep_until(timeline.start)

@@ -137,7 +137,7 @@ def _alone(point: Point, batch: int, calls: int) -> Point:
     one_role = dict.fromkeys(("producers", "consumers", "requesters", "responders"), 1)
     return point.model_copy(update={
         **one_role, "batch": batch, "messages": calls * batch, "transaction": batch if point.transaction else 0,
-        "rate": None, "consume_rate": None, "selector": "", "load": "both",
+        "rate": None, "profile": "", "think": 0.0, "consume_rate": None, "selector": "", "load": "both",
     })  # fmt: skip
 
 

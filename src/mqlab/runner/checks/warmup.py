@@ -71,7 +71,16 @@ def _kind(point: Point) -> _Kind:
 def _shorten(point: Point) -> Point:
     """The point as a run of one second at the highest rate."""
     phases = Phases(warmup=0, measure=_MEASURE_SECONDS, drain=point.phases.drain)
-    work = {"load": "both", "messages": None, "preload": 0, "rate": None, "consume_rate": None, "faults": ""}
+    work = {
+        "load": "both",
+        "messages": None,
+        "preload": 0,
+        "rate": None,
+        "profile": "",
+        "think": 0.0,
+        "consume_rate": None,
+        "faults": "",
+    }
     return point.model_copy(update={**work, "phases": phases})
 
 

@@ -111,7 +111,7 @@ class _Direction:
         self._line = line
         self._reader = reader
         self._writer = writer
-        # What is on its way, each with the moment at which it arrives; the last is empty: the sender has closed.
+        # The bytes on their way, each with the moment of their arrival; empty ones are the last: the sender has closed.
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._waiting_bytes = 0
         self._moved = asyncio.Event()

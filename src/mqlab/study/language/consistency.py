@@ -64,6 +64,8 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         yield "load: receive needs a number of messages to send before; write messages: 10000"
     if point.faults:
         yield from _faults(point)
+    if point.think and point.loop == "open":
+        yield f"a schedule says when messages are sent; leave out think: {format_time(point.think)} or the rate"
     if point.batch * point.size > LARGEST_BODY:
         yield (
             f"{point.batch} messages of {format_size(point.size)} are too large for a batch;"

@@ -17,7 +17,7 @@ _MOST: Final = 100
 
 
 class FaultKind(NamedTuple):
-    """What a fault is done to, what its amount is ("": it has none), and whether it must last for some time."""
+    """A fault is done to `target`. `amount`: its unit ("": it has none). `lasts`: it must last for some time."""
 
     target: FaultTarget
     meaning: str

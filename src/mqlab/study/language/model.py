@@ -63,6 +63,7 @@ class Layer(types.StrictModel):
     send: types.Sweep[types.Send] = UNSET
     batch: types.Sweep[types.Batch] = UNSET
     rate: types.Sweep[types.Rate] = UNSET
+    think: types.Sweep[types.ThinkTime] = UNSET
     consume_rate: types.Sweep[types.ConsumeRate] = UNSET
     connections: types.Sweep[types.Connections] = UNSET
     topology: types.Sweep[types.Topology] = UNSET

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from mqlab.study.language.rates import RateProfile
 from mqlab.study.language.units import format_percent, format_rate, format_size, format_time
 from mqlab.study.language.value_types import Parameters
 from mqlab.study.repetition import RepetitionRule
@@ -26,6 +27,7 @@ LAB_DEFAULTS: Final[Parameters] = {
     "send": "free",
     "batch": 1,
     "rate": None,
+    "think": 0.0,
     "consume_rate": None,
     "connections": "each",
     "topology": "client",
@@ -78,7 +80,8 @@ PARAMETERS: Final[dict[str, Formatter]] = {
     "preload": str,
     "send": str,
     "batch": str,
-    "rate": _or("max", format_rate),
+    "rate": _or("max", lambda rate: rate.text if isinstance(rate, RateProfile) else format_rate(rate)),
+    "think": _or("none", format_time),
     "consume_rate": _or("max", format_rate),
     "connections": str,
     "topology": str,

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Dis
 from pydantic_core import PydanticCustomError
 
 from mqlab.study.language.faults import parse_faults
+from mqlab.study.language.rates import RateProfile, is_profile, parse_profile
 from mqlab.study.language.units import (
     PeakShare,
     format_size,
@@ -169,6 +170,10 @@ def _selector(text: str) -> str:
     return text.strip()
 
 
+def _rate(text: str) -> PeakShare | RateProfile | float:
+    return parse_profile(text) if is_profile(text) else parse_rate_or_share(text)
+
+
 def _faults(text: str) -> str:
     parse_faults(text)
     return text
@@ -228,8 +233,10 @@ Messages = Annotated[int | None, _from_text(_keyword_or("none", None, _integer(1
 # `auto` is the former default.
 Batch = Annotated[int, _from_text(_keyword_or("auto", 1, _number_or("auto")), "a whole number")]
 Rate = Annotated[
-    PeakShare | float | None, _from_text(_keyword_or("max", None, parse_rate_or_share), "a rate like 5k/s, or max")
+    PeakShare | RateProfile | float | None,
+    _from_text(_keyword_or("max", None, _rate), "a rate like 5k/s, or max"),
 ]
+ThinkTime = Annotated[float, _from_text(_keyword_or("none", 0.0, _phase), "a time like 10ms, or none")]
 ConsumeRate = Annotated[float | None, _from_text(_keyword_or("max", None, parse_rate), "a rate like 5k/s, or max")]
 Prefetch = Annotated[int | None, _from_text(_keyword_or("auto", None, _number_or("auto")), "a whole number or auto")]
 Selector = Annotated[str, _from_text(_keyword_or("none", "", _selector), "a condition, or none")]
