@@ -78,7 +78,7 @@ def main() -> None:
     # Import only the modules of the command: a broker, for example, needs neither Spark nor charts.
     code: str | int | None = Exit.OK
     try:
-        app_with(typed_command(sys.argv, os.environ))()
+        app_with(typed_command(sys.argv, os.environ))(prog_name="mqlab")
     except SystemExit as end:
         code = end.code
     except KeyboardInterrupt:  # while the command is imported

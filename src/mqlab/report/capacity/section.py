@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqlab.pipeline.schema import MeasureRow
+from mqlab.report.capacity.scaling import scaling_blocks
 from mqlab.report.capacity.trials import PointSearch, searches
 from mqlab.report.charts import svg, sweep_charts
 from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel
@@ -66,6 +67,7 @@ def _blocks(found: Sequence[PointSearch], place: int) -> Iterator[Block]:
         yield Prose(sentence(search))
     if figure := _figure(found, place):
         yield figure
+    yield from scaling_blocks(found)
     for search in found:
         yield rate_table(search)
 
