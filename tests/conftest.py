@@ -16,11 +16,13 @@ from mqlab.pipeline.session import spark_session
 # whole study, a broker. Each group runs in one process; every other file is a group of its own.
 GROUPS = {
     "tests/broker/core/selectors/test_engines.py": "spark",
+    "tests/cli/test_capacity.py": "spark",
     "tests/cli/test_decisive.py": "spark",
     "tests/cli/test_failure_howto.py": "spark",
     "tests/cli/test_faults.py": "spark",
     "tests/cli/test_interrupt.py": "spark",
     "tests/cli/test_overhead.py": "spark",
+    "tests/cli/test_resume.py": "spark",
     "tests/cli/test_run.py": "spark",
     "tests/pipeline/": "spark",
     "tests/report/": "report",

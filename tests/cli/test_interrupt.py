@@ -83,7 +83,9 @@ def interrupted_under_load(tmp_path: Path, study: Path, number: int, *options: s
 
 def test_in_the_middle_of_a_run(tmp_path: Path, study: Path) -> None:
     said, folder = interrupted_under_load(tmp_path, study, signal.SIGINT, run="run 2 of 2: B")
-    assert said.splitlines()[-1] == f"mqlab: interrupted; the incomplete run folder is {folder.path}"
+    assert said.splitlines()[-1] == (
+        f"mqlab: interrupted; the incomplete run folder is {folder.path}; to go on: mqlab run --resume {folder.path}"
+    )
     assert "Traceback" not in said
     assert folder.meta()["status"] == "incomplete"
     assert not [*folder.path.glob(".systems*")]

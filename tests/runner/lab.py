@@ -19,8 +19,10 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
 from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.conductor import Conductor, Progress, RunPlan
+from mqlab.runner.resume import KeptRun
 from mqlab.runner.rounds import Budget
 from mqlab.study import Point, load_study
+from mqlab.study.capacity.search import RunRequest
 from mqlab.systems import System, system
 from table_rows import Row
 
@@ -39,16 +41,20 @@ def conducted(
     parent: Path, points: Sequence[Point], *, systems: Sequence[str | System] = ("embedded",), agents: int = 2,
     watch: Watch = ignore, patience: float = PATIENCE, interrupt_in: str = "",
     warm_up: bool = False, watch_noise: bool = False, budget: Budget | None = None, restart: bool = False,
+    search: Callable[[], Sequence[RunRequest]] | None = None, resumed: RunFolder | None = None,
+    kept: Sequence[KeptRun] | None = None,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
-    Whatever was started is gone afterwards, or it is an error.
+    `resumed`: the run folder of an interrupted run, with the runs that are `kept`. Whatever was started is gone
+    afterwards, or it is an error.
     """
-    folder = RunFolder.create(parent, "test")
+    folder = resumed or RunFolder.create(parent, "test")
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
     order = RunPlan(
-        load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise, budget, restart
-    )
+        load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise, budget, restart,
+        search=search, kept=kept,
+    )  # fmt: skip
 
     async def conduct() -> None:
         def seen(progress: Progress) -> None:

@@ -10,7 +10,7 @@ def test_the_limit_is_raised_as_far_as_allowed_and_inherited() -> None:
     program = f"""
 import resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, {hard}))
-from mqlab.runner.conductor import raise_file_limit
+from mqlab.runner.machine import raise_file_limit
 raise_file_limit()
 raise_file_limit()
 subprocess.run([sys.executable, "-c", {inner!r}], check=True)

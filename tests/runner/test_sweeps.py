@@ -7,7 +7,8 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner import running_systems
-from mqlab.runner.conductor import RunPlan, describe_system
+from mqlab.runner.capability import describe_system
+from mqlab.runner.conductor import RunPlan
 from mqlab.study import load_study
 from mqlab.systems import SystemSettingError, system
 from runner.lab import check_delivery, conducted, rows

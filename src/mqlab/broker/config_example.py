@@ -19,7 +19,7 @@ users: none
 # Certificate chain and private key in PEM, both or neither: tls: addresses need them.
 tls_certificate: none
 tls_key: none
-# Origins of web pages that may connect (STOMP over WebSocket): [https://example.org:8443]. A page can do what programs
+# Origins of web pages that may connect (STOMP over WebSocket): [https://example.org]. A page can do what programs
 # of its user can, so allow only pages that you trust. none: only programs that are not browsers, or whose origin is
 # this broker itself, by its IP address or over TLS. As an option, repeated.
 web_origins: none

@@ -1,27 +1,53 @@
-"""The command line program, assembled from one module per command."""
+"""The command line program: one module a command, which is imported only when the command is used."""
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
+from mqlab import __version__
 from mqlab.cli.console import Exit, io_reason, print_error
 from mqlab.cli.interrupt import exit_at_once
 
-COMMANDS: Final = (
-    "studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "conformance", "broker",
-)  # fmt: skip
+# Every command, and the first line of its help, so that the list of commands needs none of their modules.
+COMMANDS: Final[Mapping[str, str]] = {
+    "demo": "Show in about two minutes what the lab does: the embedded broker beside the installed systems.",
+    "studies": "List the built-in studies, which run by name.",
+    "systems": "List the systems. A command shows, installs, starts or stops one.",
+    "plan": "Print the points of a study, their runs and the estimated time on one system.",
+    "init": "Write an example study with an explanation of every line. An existing file is not overwritten.",
+    "run": "Run studies on systems, measure with Spark and write the reports.",
+    "overhead": "Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both "
+    "alike.",
+    "capacity": "Find the highest rate at which a latency goal holds, with a clean audit and a steady state.",
+    "measure": "Compute the measures of a run folder from its events and replace existing measures.",
+    "report": "Write the reports of run folders from their measures and print the summaries.",
+    "conformance": "Start a system and test every feature: works, lacks (with the reason) or fails "
+    "(with the observation).",
+    "doctor": "Say what on this machine would spoil a measurement: how much, and its cure.",
+    "broker": "Run the embedded broker until Ctrl-C or SIGTERM. A command administers a running broker or a broker's "
+    "files.",
+}
 _NO_OUTPUT: Final = "the output cannot be written"
+# How the shells tell a program what was typed: zsh and fish, bash.
+_TYPED: Final = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
 
 
 def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
-    """Return the program with these commands; the modules of other commands are not imported."""
-    app = typer.Typer(name="mqlab", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    """Return the program with these commands; of the others it knows the names, and imports no modules."""
+    app = typer.Typer(
+        name="mqlab", no_args_is_help=True, pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
     app.callback()(_about)
-    for name in commands:
+    imported = {*commands}
+    for name, help_line in COMMANDS.items():
+        if name not in imported:
+            app.command(name, help=help_line)(_not_imported)
+            continue
         command = getattr(import_module(f"mqlab.cli.{name}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
@@ -30,16 +56,29 @@ def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _about() -> None:
+def _not_imported() -> None:
+    raise AssertionError("its module was not imported")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mqlab {__version__}")
+        raise typer.Exit
+
+
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """A messaging performance lab: runs published broker studies and your own, and accounts for every message."""
 
 
 def main() -> None:
     # Import only the modules of the command: a broker, for example, needs neither Spark nor charts.
-    command = sys.argv[1:2]
     code: str | int | None = Exit.OK
     try:
-        app_with(command if command and command[0] in COMMANDS else COMMANDS)()
+        app_with(typed_command(sys.argv, os.environ))(prog_name="mqlab")
     except SystemExit as end:
         code = end.code
     except KeyboardInterrupt:  # while the command is imported
@@ -51,6 +90,13 @@ def main() -> None:
     if code == Exit.INTERRUPTED:
         exit_at_once()
     sys.exit(code if _flushed() else Exit.INTERNAL)
+
+
+def typed_command(arguments: list[str], environment: Mapping[str, str]) -> list[str]:
+    """The command that was typed, or that a shell completes; [] if there is none."""
+    texts = (environment[name] for name in _TYPED if name in environment)
+    typed = next(texts, "").split() if "_MQLAB_COMPLETE" in environment else arguments
+    return typed[1:2]
 
 
 def _flushed() -> bool:

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 # The width of a table without a terminal.
@@ -54,8 +54,8 @@ def io_reason(error: OSError) -> str:
 
 
 def table_of(head: Iterable[str], rows: Iterable[Iterable[str | Text]]) -> Table:
-    """Strings are shown as they are, without markup."""
-    table = Table(*head, box=None)
+    """Strings are shown as they are, without markup. A narrow terminal folds words that are too long, and cuts none."""
+    table = Table(*(Column(text, overflow="fold") for text in head), box=None)
     for row in rows:
         table.add_row(*(Text(text) if isinstance(text, str) else text for text in row))
     return table

@@ -14,10 +14,16 @@ from mqlab.report.render.formatting import plain
 def exit_with_status(folders: Sequence[RunFolder]) -> None:
     """End the command with the exit code of the worst run; return if every run is clean and complete."""
     exit_with_worst(
-        [audit for folder in folders for audit in read_table(folder, "audits")],
+        [audit for folder in folders for audit in _judged_audits(folder)],
         measured=any(read_table(folder, "measures") for folder in folders),
         complete=all(folder.meta().get("status") != INCOMPLETE for folder in folders),
     )
+
+
+def _judged_audits(folder: RunFolder) -> list[JsonObject]:
+    """Without those of a capacity search: its runs beyond the limit are meant to fail."""
+    searched = {(point["scenario"], point["name"]) for point in folder.meta().get("searched") or ()}
+    return [audit for audit in read_table(folder, "audits") if (audit["scenario"], audit["point"]) not in searched]
 
 
 def exit_with_worst(audits: Sequence[JsonObject], *, measured: bool, complete: bool) -> None:

@@ -49,6 +49,15 @@ def check_counts(folder: RunFolder, master: str | None) -> None:
     say("columns and SQL count the same events")
 
 
+def measure_so_far(folder: RunFolder, master: str | None) -> None:
+    """Run the pipeline while the runner goes on later. Ends the command on an error; it is called in a thread."""
+    try:
+        run_pipeline(spark_session(master), folder, None, load_exhibits(folder))
+    except (SparkUnavailableError, *SPARK_ERRORS) as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        fail(f"Spark cannot measure the events of the search: {reason[:300]}", Exit.SYSTEM_UNAVAILABLE)
+
+
 def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
     """Run the pipeline on the folder and show its progress. Ends the command on an error."""
     try:

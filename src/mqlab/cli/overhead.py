@@ -15,14 +15,13 @@ from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.measure import MasterOption
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
+from mqlab.cli.workload import workload_parameters
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render import formatting
 from mqlab.runner.conductor import RunPlan
 from mqlab.study import StudyError, load_study
-from mqlab.study.expansion import merge
-from mqlab.study.language.text_file import read_text
 from mqlab.systems import System, SystemSettingError
 from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import mask_text
@@ -33,8 +32,6 @@ _WORKLOAD: Final = {
 }  # fmt: skip
 # The metrics to compare, as far as the workload has them.
 _METRICS: Final = ("rate.round_trips", "rate.received", "cpu.message", "cpu.broker")
-# Keys of a scenario that do not describe its load.
-_NOT_LOAD: Final = ("title", "published", "base", "phases", "repeat")
 
 
 class SettingComparison(NamedTuple):
@@ -110,12 +107,7 @@ def _parameters(workload: str | None) -> JsonObject:
     name, _, scenario = workload.rpartition(":")
     if not name:
         raise ValueError(f"--workload {workload}: write STUDY:SCENARIO")
-    study = load_study(name)
-    if scenario not in study.scenarios:
-        raise ValueError(f"--workload {workload}: {study.id} has the scenarios {', '.join(study.scenarios)}")
-    file = yaml.load(read_text(study.files[0]), yaml.BaseLoader)
-    parameters = merge(file.get("defaults", {}), file["scenarios"][scenario])
-    return {key: value for key, value in parameters.items() if key not in _NOT_LOAD}
+    return workload_parameters(name, scenario)[1]
 
 
 def _study_text(settings: Sequence[SettingComparison], parameters: JsonObject, rounds: int, seconds: float) -> str:

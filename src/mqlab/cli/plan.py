@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, say, show, show_json
+from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, deprecations, estimate, load_study
 from mqlab.study.language.units import format_duration, format_size
 
@@ -51,7 +51,8 @@ def plan(
 
 def _table(points: Sequence[Point]) -> Table:
     request_reply = all(point.pattern == "request-reply" for point in points)
-    table = Table(*(_REQUEST_REPLY.get(column, column) if request_reply else column for column in _COLUMNS), box=None)
+    heads = [_REQUEST_REPLY.get(column, column) if request_reply else column for column in _COLUMNS]
+    table = table_of(heads, ())
     for point in points:
         expected = estimate([point])
         cells = (

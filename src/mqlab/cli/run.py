@@ -15,25 +15,39 @@ import uvloop
 from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.doctor import warn_of_machine
 from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
-from mqlab.cli.measure import MasterOption, run_measure
+from mqlab.cli.measure import MasterOption, measure_so_far, open_folder, run_measure
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, RunFolderBusyError
+from mqlab.json_values import JsonObject
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
+from mqlab.report.capacity.trials import next_runs
 from mqlab.report.claims.open_points import open_points
 from mqlab.report.data.run_results import RunResults
 from mqlab.runner.conductor import Conductor, RunPlan
+from mqlab.runner.resume import NotResumableError, check_resumable, keep_runs
 from mqlab.runner.rounds import Budget
 from mqlab.runner.study_files import check_stand_in
-from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, deprecations, load_study, published_studies
+from mqlab.study import (
+    DEFAULT_SCALE,
+    Point,
+    Study,
+    StudyError,
+    built_in_studies,
+    deprecations,
+    load_study,
+    published_studies,
+)
+from mqlab.study.capacity.search import RunRequest
 from mqlab.systems import System, SystemFailedError, SystemSettingError
 from mqlab.systems import system as parse_system
-from mqlab.systems.secrets import mask_text
+from mqlab.systems.secrets import HIDDEN, mask_text
 
 # The most runs of a point with `--minutes`.
 _MOST_RUNS: Final = 48
@@ -73,11 +87,26 @@ def run(
     aa: Annotated[
         bool, typer.Option("--aa", help="Run each system against itself, and print the rate of false differences.")
     ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Go on with an interrupted run folder: what was run is kept. Name no study with it."
+        ),
+    ] = None,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run studies on systems, measure with Spark and write the reports."""
+    folder = None
+    if resume is not None:
+        if studies or only or aa or minutes:
+            fail("--resume goes on with the study and the options of the run folder; leave them out", Exit.USAGE)
+        folder = open_folder(resume)
+        options = _resumed_options(folder, system)
+        studies, system, only = [options["study"]], options["systems"], options["only"]
+        scale, agents, minutes, aa = (options[name] for name in ("scale", "agents", "minutes", "aa"))
+        ignore_noise = options["ignore_noise"]
     command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
     orders: list[RunPlan] = []
     try:
@@ -92,15 +121,27 @@ def run(
                 say(f"{study.id}: {sentence}")
             again = _command(name, {"system": system, "only": only, "scale": [scale]})
             restart = scale != DEFAULT_SCALE
+            options = {
+                "study": name if name in built_in_studies() else str(Path(name).resolve()),
+                "systems": system and [*map(mask_text, system)], "only": only, "scale": scale, "agents": agents,
+                "minutes": minutes, "aa": aa, "ignore_noise": ignore_noise,
+            }  # fmt: skip
             orders.append(
-                RunPlan(study, scale, points, systems, agents, command, not ignore_noise, restart=restart, again=again)
-            )
-    except (StudyError, SystemSettingError) as error:
+                RunPlan(
+                    study, scale, points, systems, agents, command, not ignore_noise, restart=restart, again=again,
+                    options=options,
+                )
+            )  # fmt: skip
+            if folder is not None:
+                check_resumable(folder, study, systems)
+    except (StudyError, SystemSettingError, NotResumableError) as error:
         fail(str(error), Exit.USAGE)
     if not studies:
         # The first answer comes soon.
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
-    folders = _run_all(orders, runs, master, minutes, quiet=as_json)
+    if not ignore_noise:
+        warn_of_machine(runs)
+    folders = _run_all(orders, runs, master, minutes, quiet=as_json, resumed=folder)
     if as_json:
         documents = [document(folder) for folder in folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
@@ -150,8 +191,9 @@ def _systems(texts: list[str], *, twice: bool) -> list[System]:
 
 
 def _run_all(
-    orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool
-) -> list[RunFolder]:
+    orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool,
+    resumed: RunFolder | None = None,
+) -> list[RunFolder]:  # fmt: skip
     """Run the studies one after the other. The index of the reports is written even if a study fails.
 
     The next studies get the time that a study leaves of its budget since all its claims are decided.
@@ -168,7 +210,11 @@ def _run_all(
                 seconds = budget + max(0.0, given - pipeline_time.other_seconds)
                 given += budget
             title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
-            done.append(run_study(order, runs, master, pipeline_time, quiet=quiet, seconds=seconds, title=title))
+            done.append(
+                run_study(
+                    order, runs, master, pipeline_time, quiet=quiet, seconds=seconds, title=title, resumed=resumed
+                )
+            )
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
@@ -186,24 +232,27 @@ def run_study(
     quiet: bool,
     seconds: float | None = None,
     title: str = "",
+    resumed: RunFolder | None = None,
 ) -> RunFolder:
-    """`seconds`: the budget of the runs."""
+    """`seconds`: the budget of the runs. `resumed`: the run folder to go on with; None: a new one."""
     try:
-        folder = RunFolder.create(runs, f"{order.study.id}-{order.scale}")
+        folder = resumed or RunFolder.create(runs, f"{order.study.id}-{order.scale}")
     except OSError as error:
         fail(f"--runs {runs}: cannot create a run folder there ({error.strerror or error})", Exit.USAGE)
-    if seconds is not None:
-        order = replace(order, budget=_budget(order, folder, seconds))
     if title:
         say(title)
     try:
-        with ProgressBars() as bars:
-            uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
-            with pipeline_time.running():
-                run_measure(folder, master, bars)
-            page = run_report(folder)
+        with folder.locked():
+            if resumed is not None:
+                order = replace(order, kept=(kept := keep_runs(folder, order.points)))
+                seconds = seconds and max(0.0, seconds - sum(run.seconds for run in kept))
+                say(f"{len(kept)} runs of {folder.path} are kept")
+            page = _run_in(folder, order, master, pipeline_time, seconds)
+    except RunFolderBusyError as error:
+        fail(str(error), Exit.USAGE)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        fail(f"interrupted; the incomplete run folder is {folder.path}", Exit.INTERRUPTED)
+        go_on = f"; to go on: mqlab run --resume {folder.path}" if order.options else ""
+        fail(f"interrupted; the incomplete run folder is {folder.path}{go_on}", Exit.INTERRUPTED)
     except SystemFailedError as error:
         fail(f"{error}; the incomplete run folder is {folder.path}", Exit.SYSTEM_UNAVAILABLE)
     except OSError as error:
@@ -212,6 +261,37 @@ def run_study(
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
     return folder
+
+
+def _run_in(
+    folder: RunFolder, order: RunPlan, master: str | None, pipeline_time: PipelineTime, seconds: float | None
+) -> Path:
+    """Run, measure and report; return the page."""
+    if seconds is not None:
+        order = replace(order, budget=_budget(order, folder, seconds))
+    if any(order.study.scenarios[point.scenario].find for point in order.points):
+        order = replace(order, search=partial(_search, folder, master))
+    with ProgressBars() as bars:
+        uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
+        with pipeline_time.running():
+            run_measure(folder, master, bars)
+        return run_report(folder)
+
+
+def _resumed_options(folder: RunFolder, system: list[str] | None) -> JsonObject:
+    """The options of the command that began the run folder; `system`: those that were named again."""
+    options: JsonObject = folder.meta().get("options") or {}
+    if not options:
+        fail(f"{folder.path} was not begun by mqlab run, or by an older one: it cannot go on", Exit.USAGE)
+    if system is None and any(HIDDEN in text for text in options["systems"] or ()):
+        fail("the run folder keeps no secrets: name the same systems with --system", Exit.USAGE)
+    return {**options, "systems": system or options["systems"]}
+
+
+def _search(folder: RunFolder, master: str | None) -> list[RunRequest]:
+    """The runs that the capacity searches need after those that there are."""
+    measure_so_far(folder, master)
+    return next_runs(RunResults.of(folder))
 
 
 def _budget(order: RunPlan, folder: RunFolder, seconds: float) -> Budget:

@@ -1,7 +1,11 @@
 """The run folder: everything that one `mqlab run` recorded and measured."""
 
+import fcntl
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -28,6 +32,10 @@ def run_name(run: int) -> str:
 
 class NotARunFolderError(MqlabError, ValueError):
     """The path is not a run folder, or this version cannot read its events."""
+
+
+class RunFolderBusyError(MqlabError):
+    """Another process writes to the run folder."""
 
 
 class RunFolder:
@@ -76,6 +84,19 @@ class RunFolder:
         if version != SCHEMA_VERSION:
             raise NotARunFolderError(f"{path}: events of schema version {version}, this mqlab reads {SCHEMA_VERSION}")
         return folder
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing to it. Raises RunFolderBusyError."""
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunFolderBusyError(f"{self.path}: another mqlab is running it") from None
+            yield
+        finally:
+            os.close(descriptor)
 
     def meta(self) -> JsonObject:
         meta: JsonObject = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))

@@ -1,10 +1,13 @@
-"""Which systems can play which points, and the reason where one cannot."""
+"""Which systems can play which points, the reason where one cannot, and how meta.json describes a system."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final
 
 from mqlab.drivers import DRIVERS, Driver
+from mqlab.json_values import JsonObject
+from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.study import Point
 from mqlab.study.features import required_features
 from mqlab.study.language.units import format_size
@@ -131,3 +134,34 @@ class Capabilities:
         if not any(self.points_of(system) for system in self._systems):
             reasons = dict.fromkeys(f"{absence['system']}: {absence['reason']}" for absence in self.absences())
             raise SystemFailedError(f"nothing can be run: {'; '.join(reasons)}")
+
+
+def setting_error(system: System, point: Point) -> SystemSettingError | None:
+    """Why the system does not accept the settings of the point; None if it does."""
+    try:
+        system.with_settings(point.settings)
+    except SystemSettingError as error:
+        return error
+    return None
+
+
+def describe_system(system: System, points: Sequence[Point]) -> JsonObject:
+    """The system's entry in meta.json, with the stamps that it has only with the settings of some points."""
+    description = system.describe()
+    stamps = dict.fromkeys(description["stamps"])
+    for point in points:
+        for stamp in system.with_settings(point.settings).describe()["stamps"]:
+            if stamp not in description["stamps"]:
+                stamps[f"{stamp} (in some points)"] = None
+    return {
+        **description, "driver": system.driver, "packed": system.packed, "stamps": [*stamps],
+        "durability": asdict(system.durability()), "ahead_seconds": _send_ahead_seconds(system),
+    }  # fmt: skip
+
+
+def _send_ahead_seconds(system: System) -> float | None:
+    """The bound of the send-ahead; None if the driver cannot bound it."""
+    try:
+        return AHEAD_SECONDS if driver_class(system).reports_accepted else None
+    except SystemFailedError:
+        return None

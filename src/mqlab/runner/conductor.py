@@ -1,13 +1,14 @@
 """The conductor: plays every point of a study on every system, and repeats it as often as rounds.py asks for."""
 
-import resource
+import asyncio
 import shutil
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 
@@ -16,21 +17,21 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents.handle import AgentLostError, AgentProcess
-from mqlab.runner.agents.pacing import AHEAD_SECONDS
-from mqlab.runner.capability import Capabilities, driver_class
+from mqlab.runner.capability import Capabilities, describe_system, setting_error
 from mqlab.runner.checks.calibration import calibrate, combinations
-from mqlab.runner.checks.sync_check import check_syncs
-from mqlab.runner.checks.warmup import Warmup
+from mqlab.runner.checks.preparation import SystemPreparation
 from mqlab.runner.extension import Extensions, extended
-from mqlab.runner.machine import describe_machine, package_versions
+from mqlab.runner.machine import describe_machine, package_versions, raise_file_limit
 from mqlab.runner.noise import MAX_TAKEN_SHARE, machine_state
+from mqlab.runner.resume import DATA_PREFIX, KeptRun
 from mqlab.runner.rounds import Budget, Rounds, RunSeries, SeriesKey
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.runner.running_systems import RunningSystems
 from mqlab.runner.study_files import check_files, resolve_files
 from mqlab.study import Point, Study, estimate
+from mqlab.study.capacity.search import RunRequest
 from mqlab.study.rounds.interleaving import interleaved_groups
-from mqlab.systems import Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems import System, SystemFailedError
 
 # After an incomplete run, an agent that does not answer within this time is replaced.
 _ALIVE_SECONDS = 10.0
@@ -76,6 +77,12 @@ class RunPlan:
     restart: bool = False
     # The command that runs the same points on the same systems, without a budget; "": there is none.
     again: str = ""
+    # The command needs them to go on after an interruption; meta.json keeps them. {}: it cannot go on.
+    options: JsonObject = field(default_factory=dict)
+    # The runs that were played before an interruption; None: the run folder is new.
+    kept: Sequence[KeptRun] | None = None
+    # Asked, in a thread, when all points are played: further runs, of points that it may make up; none: it is over.
+    search: Callable[[], Sequence[RunRequest]] | None = None
 
     @property
     def looks(self) -> int:
@@ -87,7 +94,7 @@ class RunPlan:
         for point in self.points:
             for system in self.systems:
                 check_files(self.study, system, point.settings)
-            errors = [error for system in self.systems if (error := _setting_error(system, point))]
+            errors = [error for system in self.systems if (error := setting_error(system, point))]
             if errors and len(errors) == len(self.systems):
                 raise errors[0]
 
@@ -101,9 +108,9 @@ class Conductor:
         self._watch = watch
         self._agents: list[AgentProcess] = []
         # The data of the systems, on the same disk as the events. `conduct` removes it.
-        self._data = Path(tempfile.mkdtemp(prefix=".systems-", dir=folder.path))
+        self._data = Path(tempfile.mkdtemp(prefix=DATA_PREFIX, dir=folder.path))
         self._systems = RunningSystems(self._data)
-        self._warmup = Warmup(self._data)
+        self._preparation = SystemPreparation(self._data)
         self._capabilities = Capabilities(plan.systems, plan.points)
         self._runs = self._completed = self._repeats = 0
         self._run_started = 0.0
@@ -128,6 +135,7 @@ class Conductor:
     async def conduct(self) -> None:
         """Play all runs. Raises SystemFailedError if no system can be started. After cancellation, the records stay."""
         self._write_first_meta()
+        self._preparation.entries = {entry["name"]: entry for entry in self._meta["systems"]}
         self._capabilities.check()
         raise_file_limit()
         # Each of two brokers needs an agent that hosts it.
@@ -154,6 +162,12 @@ class Conductor:
 
     def _write_first_meta(self) -> None:
         plan = self._plan
+        if plan.kept is not None:
+            before = self._folder.meta()
+            resumed = [*before.get("resumed", ()), _now()]
+            self._meta = {**before, "status": INCOMPLETE, "finished": None, "resumed": resumed}
+            self._folder.write_meta(self._meta)
+            return
         plan.study.copy(self._folder.study)
         self._meta = {
             "id": self._folder.path.name,
@@ -165,6 +179,7 @@ class Conductor:
             "finished": None,
             "command": plan.command,
             "again": plan.again,
+            "options": plan.options,
             "mqlab": __version__,
             "systems": [describe_system(system, self._capabilities.points_of(system)) for system in plan.systems],
             "absences": self._capabilities.absences(),
@@ -179,8 +194,11 @@ class Conductor:
 
     async def _calibrate(self) -> None:
         """Measure the lab's own work, so that the report does not take its limit for the limit of a system."""
+        points = combinations(self._plan.points)
+        if len(self._meta.get("calibrations") or ()) == len(points):
+            return  # before an interruption
         calibrations = self._meta["calibrations"] = []
-        for point in combinations(self._plan.points):
+        for point in points:
             self._report(self._plan.points[0], "calibrate", 0)
             calibrations.append((await calibrate(point)).to_json())
 
@@ -191,12 +209,48 @@ class Conductor:
         ]
         all_series = [series for group in groups for series in group]
         self._rounds = Rounds(all_series, self._plan.budget, self._started)
+        searched = self._restore({series.key: series for series in all_series})
         least: dict[SeriesKey, int | None] = {series.key: None for series in all_series}
         while any(self._is_due(series, least) for series in all_series):
             for group in groups:
                 await self._interleave(group, least, repeats=0)
         for targets in self._rounds.looks():
             await self._play_targets(groups, targets)
+        await self._play_search(searched)
+
+    def _restore(self, declared: Mapping[SeriesKey, RunSeries]) -> dict[SeriesKey, RunSeries]:
+        """Count the runs that were played before an interruption. Returns the series of points that a search added."""
+        points = (Point.model_validate(point) for point in self._meta.get("searched") or ())
+        added = [RunSeries(point, system) for point in points for system in self._plan.systems]
+        searched = {series.key: series for series in added}
+        for run in self._plan.kept or ():
+            key = (run.system, run.point.scenario, run.point.name)
+            series = declared.get(key) or searched[key]
+            if run.point.phases != series.point.phases:
+                longer = series.point.model_copy(update={"phases": run.point.phases})
+                self._extensions.restore(key, longer)
+            self._runs = run.number
+            self._begin_run(series)
+            self._end_run(series, run.repetition, run.outcome, run.seconds)
+        return {key: series for key, series in searched.items() if series.attempts}
+
+    async def _play_search(self, series: dict[SeriesKey, RunSeries]) -> None:
+        """Play what the search asks for, step by step. meta.json names its points, which the study does not declare."""
+        systems = {system.label: system for system in self._plan.systems}
+        while self._plan.search and (requests := await asyncio.to_thread(self._plan.search)):
+            targets: dict[SeriesKey, int | None] = {}
+            for request in requests:
+                asked = RunSeries(request.point, systems[request.system])
+                asked = series.setdefault(asked.key, asked)
+                targets[asked.key] = asked.played + request.runs
+                self._expected += request.runs
+            points = {one.point.label: one.point for one in series.values()}
+            self._meta["searched"] = [point.model_dump(mode="json") for point in points.values()]
+            self._folder.write_meta(self._meta)
+            before = self._runs
+            await self._interleave([series[key] for key in targets], targets, _MOST_REPEATS)
+            if self._runs == before:
+                return  # the system cannot be played any more
 
     async def _play_targets(self, groups: Sequence[Sequence[RunSeries]], targets: Mapping[SeriesKey, int]) -> None:
         """Play the chosen series, until it is time for another look; the group that was chosen first comes first."""
@@ -237,11 +291,19 @@ class Conductor:
 
     async def _play_series(self, series: RunSeries) -> None:
         """Play the next repetition. It is not over if it was disturbed and may be repeated; the record stays."""
+        repetition = self._begin_run(series)
+        outcome = await self._play_extended(series.point, series.system, repetition)
+        self._end_run(series, repetition, outcome, time.monotonic() - self._run_started)
+
+    def _begin_run(self, series: RunSeries) -> int:
+        """Returns its repetition."""
         repetition = series.played + 1
         self._capabilities.record_run(series.system, series.point)
         self._remaining[series.system.label] -= not series.repeats and repetition <= series.point.repeat.least
-        outcome = await self._play_extended(series.point, series.system, repetition)
-        series.seconds = min(series.seconds, time.monotonic() - self._run_started)
+        return repetition
+
+    def _end_run(self, series: RunSeries, repetition: int, outcome: RunOutcome, seconds: float) -> None:
+        series.seconds = min(series.seconds, seconds)
         series.attempts += 1
         series.unsteady += bool(outcome.unsteady) and not outcome.disturbed
         is_repeated = bool(outcome.disturbed) and self._may_repeat(series)
@@ -306,7 +368,8 @@ class Conductor:
             return run.record_failure(str(error))
         self._capabilities.record_start(base)
         if running is not None:
-            await self._prepare_system(point, system, running)
+            warming = partial(self._report, point, "warm up")
+            await self._preparation.prepare(point, system, running, self._agents, warming)
         self._run_started = time.monotonic()
         outcome = await run.play(running)
         if outcome.status != COMPLETE:
@@ -314,25 +377,6 @@ class Conductor:
             await self._systems.stop(system)
             await self._replace_agents()
         return outcome
-
-    async def _prepare_system(self, point: Point, system: System, running: Running) -> None:
-        """The sync check and the warm-up of the system, where they are due. They are not part of a run."""
-        entry = next(entry for entry in self._meta["systems"] if entry["name"] == system.label)
-        if point.persistent:
-            await self._check_syncs(system, running, entry)
-        if self._warmup.is_due(point, system, running):
-            await self._warmup.play(
-                point, system, running, self._agents, lambda _, seconds: self._report(point, "warm up", seconds)
-            )
-            entry["rehearsals"] = self._warmup.played.get(system.label, 0)
-
-    async def _check_syncs(self, system: System, running: Running, entry: JsonObject) -> None:
-        """Once for each system, before its first persistent run: does it sync before it confirms?"""
-        if "witnessed" not in entry:
-            result = await check_syncs(system, running, self._agents[0], self._data / "calls")
-            entry["witnessed"] = str(result)
-            if result.is_early and system.durability().syncs == "before confirming":
-                entry["stamps"].append("confirms before it syncs, as was seen")
 
     async def _replace_agents(self) -> None:
         for index, agent in enumerate(self._agents):
@@ -350,42 +394,5 @@ class Conductor:
         self._watch(Progress(done, self._expected, point.label, phase, seconds, self._last_rate, left))
 
 
-def _setting_error(system: System, point: Point) -> SystemSettingError | None:
-    try:
-        system.with_settings(point.settings)
-    except SystemSettingError as error:
-        return error
-    return None
-
-
-def describe_system(system: System, points: Sequence[Point]) -> JsonObject:
-    """The system's entry in meta.json, with the stamps that it has only with the settings of some points."""
-    description = system.describe()
-    stamps = dict.fromkeys(description["stamps"])
-    for point in points:
-        for stamp in system.with_settings(point.settings).describe()["stamps"]:
-            if stamp not in description["stamps"]:
-                stamps[f"{stamp} (in some points)"] = None
-    return {
-        **description, "driver": system.driver, "packed": system.packed, "stamps": [*stamps],
-        "durability": asdict(system.durability()), "ahead_seconds": _send_ahead_seconds(system),
-    }  # fmt: skip
-
-
-def _send_ahead_seconds(system: System) -> float | None:
-    """The bound of the send-ahead; None if the driver cannot bound it."""
-    try:
-        return AHEAD_SECONDS if driver_class(system).reports_accepted else None
-    except SystemFailedError:
-        return None
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def raise_file_limit() -> None:
-    """Raise the limit of open files: hundreds of clients need more than the default. Agents and systems inherit it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

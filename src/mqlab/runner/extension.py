@@ -22,6 +22,10 @@ class Extensions:
         self._left_s = _EXTENDED_SHARE * seconds if unsteady else 0.0
         self._longer: dict[Place, Point] = {}
 
+    def restore(self, place: Place, point: Point) -> None:
+        """Use the phases of a run that was played before."""
+        self._longer[place] = point
+
     def current(self, place: Place, point: Point) -> Point:
         return self._longer.get(place, point)
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import resource
 import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +25,7 @@ def describe_machine(data: Path) -> dict[str, str | int | None]:
         "python": platform.python_version(),
         "java": _java(),
         "clock": _first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        "filesystem": _filesystem(data),
+        "filesystem": filesystem_of(data),
     }
 
 
@@ -36,6 +37,13 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files: hundreds of clients need more than the default. Agents and systems inherit it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _cpu() -> str | None:
@@ -70,7 +78,7 @@ def _first_line(path: str) -> str | None:
         return None
 
 
-def _filesystem(path: Path) -> str | None:
+def filesystem_of(path: Path) -> str | None:
     """The type of the file system of the path: the longest mount point that contains it."""
     real = path.resolve()
     mounts = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]

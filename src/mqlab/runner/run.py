@@ -30,6 +30,8 @@ from mqlab.study.steadiness import MAX_GAP, is_judged
 from mqlab.systems import Running, System, SystemFailedError
 
 Row = TypeVar("Row", bound=schema.EventRow)
+# The reason of a run that the end of the lab ended.
+INTERRUPTED: Final = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ class RunExecution:
         It raises nothing but cancellation: a run that breaks is an incomplete run with a reason.
         """
         records = RunRecords(self.folder, self.number)
-        outcome = RunOutcome(schema.INCOMPLETE, "interrupted")
+        outcome = RunOutcome(schema.INCOMPLETE, INTERRUPTED)
         data = (self.data or self.folder.path) / f"hosted-{self.number}"
         try:
             async with (

@@ -31,7 +31,7 @@ DEFAULT_EXHIBITS: Final = (
 _STUDY: Final = TypeAdapter(StudyForm)
 _CLAIMS: Final = TypeAdapter(tuple[Claim, ...])
 # Keys of a scenario that are not parameters of its points.
-_NOT_PARAMETERS: Final = ("title", "base", "published")
+_NOT_PARAMETERS: Final = ("title", "base", "published", "find")
 # Parts of an error location that pydantic adds itself.
 _TAGS: Final = {SINGLE, LIST, "[key]", *TAGS}
 # Messages for pydantic's own container types; all other types have messages of their own.
@@ -112,7 +112,12 @@ def _scenarios(file: YamlFile, form: StudyForm) -> dict[str, Scenario]:
     defaults = form.defaults.declared()
     return {
         name: Scenario(
-            name, layer.title, merge(LAB_DEFAULTS, defaults, _parameters(layer)), layer.base, _published(name, layer)
+            name,
+            layer.title,
+            merge(LAB_DEFAULTS, defaults, _parameters(layer)),
+            layer.base,
+            _published(name, layer),
+            layer.find,
         )
         for name, layer in form.scenarios.items()
     }

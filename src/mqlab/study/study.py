@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from mqlab.study.capacity.goal import LatencyGoal
+from mqlab.study.capacity.points import check_searchable
 from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import expand, merge
@@ -24,12 +26,16 @@ class Scenario:
     parameters: Parameters  # by group, as in the study file
     base: dict[str, str]  # swept values of the base point; {}: points are not compared
     published: tuple[str, ...]  # the names of the scenario in published.csv
+    find: LatencyGoal | None = None  # the runner searches for the highest rate within this goal
 
     def points(self, scale: Parameters) -> list[Point]:
         """Return the points at that scale. Raises ValueError if the parameters are inconsistent."""
         common = {key: value for key, value in scale.items() if key not in ("scenarios", "budget")}
         own = scale.get("scenarios", {}).get(self.name, {})
-        return expand(self.name, merge(self.parameters, common, own), self.base)
+        points = expand(self.name, merge(self.parameters, common, own), self.base)
+        if self.find is not None:
+            check_searchable(points, self.find)
+        return points
 
 
 @dataclass(frozen=True)

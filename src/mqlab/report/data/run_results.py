@@ -111,7 +111,24 @@ class RunResults:
 
     @cached_property
     def points(self) -> tuple[Point, ...]:
-        return tuple(self.study.points(self.scale))
+        """Those of the study, and those that a search added."""
+        return (*self.study.points(self.scale), *self.searched)
+
+    @cached_property
+    def searched(self) -> tuple[Point, ...]:
+        return tuple(Point.model_validate(point) for point in self.meta.get("searched") or ())
+
+    @cached_property
+    def noise_of(self) -> dict[int, schema.NoiseRow]:
+        return {noise.run: noise for noise in self.noise}
+
+    @cached_property
+    def values_of(self) -> dict[int, dict[str, schema.RunMeasureRow]]:
+        """The metrics of each used run, by name."""
+        values: dict[int, dict[str, schema.RunMeasureRow]] = {}
+        for row in self.run_measures:
+            values.setdefault(row.run, {})[row.metric] = row
+        return values
 
     @cached_property
     def rounds(self) -> StudyRounds:
@@ -134,9 +151,9 @@ class RunResults:
 
     @cached_property
     def study_points(self) -> tuple[Point, ...]:
-        """Those of the study itself, without the scenarios that the lab added."""
+        """Those of the study itself, without the scenarios and rates that the lab added."""
         of_lab = own_scenarios(self.points)
-        return tuple(point for point in self.points if point.scenario not in of_lab)
+        return tuple(point for point in self.study.points(self.scale) if point.scenario not in of_lab)
 
     @cached_property
     def declared(self) -> tuple[Point, ...]:

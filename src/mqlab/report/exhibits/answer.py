@@ -4,6 +4,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from mqlab.pipeline.schema import MeasureRow
+from mqlab.report.capacity.section import capacity_answer
 from mqlab.report.claims.evaluation import format_interval
 from mqlab.report.claims.interval import Interval, Uncertainty
 from mqlab.report.claims.verdicts import Verdict
@@ -22,6 +23,8 @@ Measures = Sequence[MeasureRow]  # of one system, at the points that all systems
 
 def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     """The systems are ranked by the geometric mean of the main metric over the points that all of them ran."""
+    if found := capacity_answer(results):
+        return found
     metric = headline(results)
     ranked = _ranked(results, metric)
     if len(ranked) < 2:

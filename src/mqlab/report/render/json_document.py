@@ -7,6 +7,7 @@ from typing import Final
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.schema import MeasureRow
+from mqlab.report.capacity.trials import searches
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
@@ -58,6 +59,17 @@ def as_json(folder: RunFolder) -> JsonObject:
         "faults": [asdict(effect) for effect in results.faults],
         "noise": [asdict(run) for run in results.noise],
         "false_differences": (found := false_differences(results)) and {**asdict(found), "share": found.share},
+        "capacities": [
+            {
+                "system": found.system,
+                "scenario": found.point.scenario,
+                "point": found.point.name,
+                "goal": str(found.goal),
+                "peak": found.peak,
+                **asdict(found.capacity),
+            }
+            for found in searches(results)
+        ],
         "verdicts": [_verdict(verdict) for verdict in verdicts],
     }
 

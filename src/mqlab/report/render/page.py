@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from mqlab.report.capacity.section import capacity_sections
 from mqlab.report.claims.tables import figures_table, verdict_table
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults, stamped
@@ -53,6 +54,7 @@ def _facts(results: RunResults) -> tuple[tuple[str, str], ...]:
 
 
 def _sections(results: RunResults, verdicts: Sequence[Verdict]) -> Iterator[Section]:
+    yield from capacity_sections(results)
     picture = overview(results)
     yield Section("overview", "Overview", (picture,) if picture else ())
     if results.study.claims:
@@ -96,7 +98,7 @@ def _exhibit_sections(results: RunResults) -> Iterator[Section]:
 def drawn_points(results: RunResults) -> list[Point]:
     """The points whose latencies and series are drawn: all of a few, else the highest of every scenario in turn."""
     if len(results.study_points) <= DRAWN:
-        return list(results.points)
+        return [point for point in results.points if point not in results.searched]
     metric = headline(results)
 
     def rate(point: Point) -> float:

@@ -89,11 +89,11 @@ def _matrix(results: RunResults, say: Say) -> Table:
     marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} bound by the lab"
     title = f"{formatting.metric(metric)}, {METRICS[metric].unit} ({marks})"
     table = Table(title=say(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(say("scenario"))
+    table.add_column(say("scenario"), overflow="fold")
     for name, origin in subjects(results):
         stamps = results.stamps_of(name) if origin == MEASURED else results.published_stamps
         head = "\n".join((name, origin, *(f"[{stamp}]" for stamp in stamps)))
-        table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right")
+        table.add_column(say(head, "bold" if origin == MEASURED else ""), justify="right", overflow="fold")
     for point in results.study_points[:_ROWS]:
         table.add_row(
             say(point.label), *(_figure(results, subject, point, metric, say) for subject in subjects(results))

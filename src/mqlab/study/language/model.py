@@ -103,6 +103,7 @@ class ScenarioLayer(Layer):
     title: types.Text = ""
     base: dict[types.Identifier, types.ParameterText] = Field(default_factory=dict)
     published: types.Sweep[types.Name] = ()
+    find: types.Find | None = None
 
 
 class ScaleLayer(Layer):

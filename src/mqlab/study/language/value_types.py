@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from mqlab.study.capacity.goal import LatencyGoal
 from mqlab.study.language.faults import parse_faults
 from mqlab.study.language.rates import RateProfile, is_profile, parse_profile
 from mqlab.study.language.units import (
@@ -245,6 +246,8 @@ Until = Annotated[
     RepetitionRule | None,
     _from_text(_keyword_or("none", None, RepetitionRule.parse), "a rule like interval(rate) < 3%, or none"),
 ]
+
+Find = Annotated[LatencyGoal, _from_text(LatencyGoal.parse, "a goal like latency.p99 < 10ms")]
 
 T = TypeVar("T")
 

@@ -1,0 +1,38 @@
+"""All checks of the machine: those that take no time, and those that measure for a moment."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from mqlab.runner.doctor.disk import room_check, sync_check
+from mqlab.runner.doctor.finding import MachineFinding
+from mqlab.runner.doctor.memory import memory_checks
+from mqlab.runner.doctor.other_work import broker_check, load_check, noise_checks
+from mqlab.runner.doctor.processor import processor_checks
+from mqlab.runner.noise import MachineWatch
+
+
+def quick_findings(runs: Path) -> Iterator[MachineFinding]:
+    """Without a delay. `runs`: the folder of the run folders, or where it will be."""
+    yield from processor_checks()
+    yield from memory_checks()
+    yield load_check()
+    yield room_check(existing(runs))
+
+
+def all_findings(runs: Path, seconds: float) -> Iterator[MachineFinding]:
+    """`seconds`: how long the machine is watched."""
+    watch = MachineWatch()
+    time.sleep(seconds)
+    yield from noise_checks(watch.end())
+    yield from processor_checks()
+    yield from memory_checks()
+    yield sync_check(existing(runs))
+    yield room_check(existing(runs))
+    yield broker_check()
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    found = folder.resolve()
+    return next(path for path in (found, *found.parents) if path.is_dir())

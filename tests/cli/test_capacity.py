@@ -1,0 +1,75 @@
+"""`mqlab capacity`: its words and its exit codes, with real runs of a goal that no rate holds.
+
+bench/capacity.py finds a known limit: that takes a minute, and a machine that does nothing else.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from mqlab.json_values import JsonObject
+
+from .command import document, here
+
+# A sync completes at the next of 250 marks a second, and a producer waits for the sync of each message: the lowest
+# rate that a run of 0.2 s can tell is among the first that are tried.
+SYSTEM = "embedded:disk_marks=250"
+ORDERS = """
+study: orders
+title: Orders
+scenarios:
+  orders: {queues: 1, producers: 1, consumers: 1, message: {size: 1KiB, persistent: yes}, send: confirmed}
+  other: {queues: 1, producers: 1, consumers: 1, message: {size: 1KiB}}
+"""
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # The lab's own work is not measured here: it takes longer than these runs.
+    monkeypatch.setattr("mqlab.runner.conductor.combinations", lambda *_: [])
+    file = tmp_path / "orders.yaml"
+    file.write_text(ORDERS)
+    return file
+
+
+def found(file: Path, goal: str, *options: str) -> tuple[int, JsonObject, str]:
+    words = (
+        "capacity",
+        SYSTEM,
+        "--study",
+        str(file),
+        "--scenario",
+        "orders",
+        "--goal",
+        goal,
+        "--seconds",
+        "0.2",
+        *options,
+    )
+    result = here(*words, "--runs", file.parent / "runs", "--json")
+    assert result.stdout, result.stderr
+    made = document(result.stdout)
+    (capacity,) = made["capacities"]
+    return result.exit_code, capacity, made["answer"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_goal_that_no_rate_holds(orders: Path) -> None:
+    code, capacity, answer = found(orders, "confirm.p50 < 0.001ms")
+    assert (code, capacity["status"]) == (4, "below")
+    assert "even at 110/s, the lowest rate that a run can tell: confirm.p50 was" in answer
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--goal", "10ms"), "'10ms, within 1.5%' is not a goal"),
+        (("--goal", "latency.p99 < 10ms", "--within", "0%"), "a rate is found within 0.1% to 100%"),
+        (("--goal", "latency.p99 < 10ms", "--study", "{orders}"), "orders has the scenarios orders, other; name one"),
+        (("--goal", "response.p99 < 10ms"), "response.p99 needs pattern: request-reply"),
+    ],
+)
+def test_bad_words(orders: Path, options: tuple[str, ...], sentence: str) -> None:
+    result = here("capacity", "embedded", *(option.replace("{orders}", str(orders)) for option in options))
+    assert result.exit_code == 2
+    assert sentence in result.stderr
