@@ -16,6 +16,7 @@ from mqlab.pipeline.session import spark_session
 # whole study, a broker. Each group runs in one process; every other file is a group of its own.
 GROUPS = {
     "tests/broker/core/selectors/test_engines.py": "spark",
+    "tests/cli/test_ci_page.py": "spark",
     "tests/cli/test_decisive.py": "spark",
     "tests/cli/test_faults.py": "spark",
     "tests/cli/test_interrupt.py": "spark",
