@@ -17,6 +17,7 @@ from mqlab.pipeline.session import spark_session
 GROUPS = {
     "tests/broker/core/selectors/test_engines.py": "spark",
     "tests/cli/test_capacity.py": "spark",
+    "tests/cli/test_ci_page.py": "spark",
     "tests/cli/test_decisive.py": "spark",
     "tests/cli/test_failure_howto.py": "spark",
     "tests/cli/test_faults.py": "spark",

@@ -162,17 +162,22 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MQLAB_RUNS", str(parent / "by environment"))
         patch.chdir(parent)
-        return parent, here("run", "my study.yaml", "--agents", "3")
+        return parent, here("run", "my study.yaml", "--agents", "3", "--fail-if", "rate.received < 1/s")
 
 
 class TestAStudyOfOnesOwn:
     def test_it_ends_with_a_summary_and_the_path_of_the_report(self, own: tuple[Path, Result]) -> None:
         parent, result = own
-        assert result.exit_code == 0, result.stderr
+        assert result.exit_code == 6, result.stderr
         assert "My own, scale quick" in result.stdout
         (path,) = (parent / "by environment").iterdir()
         assert f"report: {path / 'report' / 'index.html'}the pipeline took " in result.stderr.replace("\n", "")
         assert sorted(part.name for part in parent.iterdir()) == ["by environment", "my study.yaml"]
+
+    def test_a_gate_never_passes_for_lack_of_evidence(self, own: tuple[Path, Result]) -> None:
+        """Every point has a single run, and so no interval."""
+        assert "fails if rate.received < 1/s, embedded: not known" in own[1].stdout
+        assert "inconclusive: fails if rate.received < 1/s; embedded: " in own[1].stderr.replace("\n", "")
 
     def test_its_declaration_is_kept(self, own: tuple[Path, Result]) -> None:
         (path,) = (own[0] / "by environment").iterdir()

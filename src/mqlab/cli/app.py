@@ -20,6 +20,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "plan": "Print the points of a study, their runs and the estimated time on one system.",
     "init": "Write an example study with an explanation of every line. An existing file is not overwritten.",
     "run": "Run studies on systems, measure with Spark and write the reports.",
+    "compare": "Compare two systems, two settings of one, or two runs, at every point. A limit of --fail-if may "
+    "be +10%.",
     "overhead": "Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both "
     "alike.",
     "capacity": "Find the highest rate at which a latency goal holds, with a clean audit and a steady state.",

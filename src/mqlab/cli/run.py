@@ -14,18 +14,26 @@ import typer
 import uvloop
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.doctor import warn_of_machine
-from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
 from mqlab.cli.measure import MasterOption, measure_so_far, open_folder, run_measure
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
+from mqlab.cli.results.finish import (
+    CsvOption,
+    HdrLogOption,
+    JunitOption,
+    MarkdownOption,
+    OpenMessagingOption,
+    OutputFiles,
+    finish_runs,
+)
+from mqlab.cli.results.gates import FailIfOption, parse_gates
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder, RunFolderBusyError
 from mqlab.json_values import JsonObject
-from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
 from mqlab.report.capacity.trials import next_runs
 from mqlab.report.claims.open_points import open_points
@@ -93,6 +101,12 @@ def run(
             metavar="RUN", help="Go on with an interrupted run folder: what was run is kept. Name no study with it."
         ),
     ] = None,
+    fail_if: FailIfOption = None,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
+    csv: CsvOption = None,
+    openmessaging: OpenMessagingOption = None,
+    hdr_log: HdrLogOption = None,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -108,13 +122,15 @@ def run(
         scale, agents, minutes, aa = (options[name] for name in ("scale", "agents", "minutes", "aa"))
         ignore_noise = options["ignore_noise"]
     command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
+    outputs = OutputFiles(junit, markdown, csv, openmessaging, hdr_log)
+    outputs.check()
     orders: list[RunPlan] = []
     try:
         for name in studies or published_studies():
             study = load_study(name)
             if not system:
                 _check_stand_ins(study)
-            systems = _systems(system or default_systems(study), twice=aa)
+            systems = interleaved_systems(system or default_systems(study), twice=aa)
             points = study.points(scale, only or ())
             points = _with_more_runs(points) if minutes else points
             for sentence in deprecations(points):
@@ -136,16 +152,14 @@ def run(
                 check_resumable(folder, study, systems)
     except (StudyError, SystemSettingError, NotResumableError) as error:
         fail(str(error), Exit.USAGE)
+    gates = parse_gates(fail_if, [point for order in orders for point in order.points])
     if not studies:
         # The first answer comes soon.
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
     if not ignore_noise:
         warn_of_machine(runs)
     folders = _run_all(orders, runs, master, minutes, quiet=as_json, resumed=folder)
-    if as_json:
-        documents = [document(folder) for folder in folders]
-        show_json(documents[0] if len(documents) == 1 else {"studies": documents})
-    exit_with_status(folders)
+    finish_runs(folders, gates, outputs, as_json=as_json)
 
 
 def _command(study: str, options: Mapping[str, Sequence[str] | None]) -> str:
@@ -174,7 +188,8 @@ def _with_more_runs(points: list[Point]) -> list[Point]:
     ]
 
 
-def _systems(texts: list[str], *, twice: bool) -> list[System]:
+def interleaved_systems(texts: list[str], *, twice: bool) -> list[System]:
+    """Return the systems, each ready to run; `twice`: each beside itself. Ends the command on an error."""
     try:
         systems = [parse_system(text) for text in texts]
     except SystemSettingError as error:

@@ -4,9 +4,9 @@ All figures come from the measure tables and from the published values; this pac
 to published figures. It runs, records and measures nothing.
 """
 
-from mqlab.report.render.json_document import as_json
+from mqlab.report.render.json_document import as_json, gates_json
 from mqlab.report.render.run_index import write_index
-from mqlab.report.render.terminal import print_summary
+from mqlab.report.render.terminal import print_gates, print_summary
 from mqlab.report.render.write import write_report
 
-__all__ = ["as_json", "print_summary", "write_index", "write_report"]
+__all__ = ["as_json", "gates_json", "print_gates", "print_summary", "write_index", "write_report"]

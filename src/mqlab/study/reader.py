@@ -12,7 +12,7 @@ from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import merge
 from mqlab.study.language.exhibit_form import TAGS
 from mqlab.study.language.model import Claim, ScaleLayer, ScalesForm, ScenarioLayer, StudyForm
-from mqlab.study.language.name_checks import check_claims, check_exhibits
+from mqlab.study.language.name_checks import check_claims, check_exhibits, check_goals
 from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.language.setting_values import check_settings
 from mqlab.study.language.value_types import LIST, SINGLE, Parameters, suggest
@@ -97,6 +97,7 @@ def read_study(path: Path, *, own: bool = False) -> Study:
         scales=scales,
         exhibits=tuple(each.exhibit() for each in form.exhibits) if form.exhibits else DEFAULT_EXHIBITS,
         claims=claims,
+        goals=check_goals(file, form, points),
         published=tuple(read_published(published, form.study)) if published else (),
         prose=form.prose,
         folder=path.parent,

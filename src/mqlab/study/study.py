@@ -11,6 +11,7 @@ from mqlab.study.capacity.points import check_searchable
 from mqlab.study.errors import StudyError
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.expansion import expand, merge
+from mqlab.study.language.gate import Gate
 from mqlab.study.language.model import Claim, PublishedProse, PublishedSetting, StudySource
 from mqlab.study.language.value_types import Parameters
 from mqlab.study.point import Point
@@ -51,6 +52,7 @@ class Study:
     scales: dict[str, Parameters]
     exhibits: tuple[Exhibit, ...]
     claims: tuple[Claim, ...]
+    goals: tuple[Gate, ...]
     published: tuple[PublishedValue, ...]
     prose: tuple[PublishedProse, ...]
     folder: Path

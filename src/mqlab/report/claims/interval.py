@@ -19,7 +19,7 @@ from mqlab.study.statistics import t_quantile
 
 Real = Callable[[float, float], float]
 # The probability outside of an interval, on each side.
-_TAIL: Final = 0.025
+TAIL: Final = 0.025
 _NO_SLACK: Final = (1.0, 1.0)
 
 
@@ -73,7 +73,7 @@ class Interval:
         cls, value: float, errors: Errors, *, is_ratio: bool = False, slack: tuple[float, float] = _NO_SLACK
     ) -> "Interval":
         """With a `slack` it is positive."""
-        low, high = _ends(value, errors, _TAIL, is_ratio)
+        low, high = _ends(value, errors, TAIL, is_ratio)
         return cls(value, low / slack[0], high * slack[1], errors, is_ratio, slack)
 
     @property
@@ -151,7 +151,7 @@ def least(intervals: Iterable[Interval]) -> Interval:
     given = list(intervals)
     if len(given) == 1:
         return given[0]
-    highs = [one.at(_TAIL / len(given)).high for one in given]
+    highs = [one.at(TAIL / len(given)).high for one in given]
     return Interval(min(one.value for one in given), min(one.low for one in given), min(highs), least_of=tuple(given))
 
 
@@ -160,7 +160,7 @@ def greatest(intervals: Iterable[Interval]) -> Interval:
     given = list(intervals)
     if len(given) == 1:
         return given[0]
-    lows = [one.at(_TAIL / len(given)).low for one in given]
+    lows = [one.at(TAIL / len(given)).low for one in given]
     return Interval(
         max(one.value for one in given), max(lows), max(one.high for one in given), greatest_of=tuple(given)
     )

@@ -1,12 +1,17 @@
-"""Tables of the verdicts: one row for each claim, and the figures behind every verdict."""
+"""Tables of the verdicts: one row for each claim, the figures behind every verdict, and one row for each gate."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from mqlab.report.claims.gates import FAILED, PASSED, GateVerdict
 from mqlab.report.claims.verdicts import ALL_SYSTEMS, BY_CONSTRUCTION, NOT_TESTABLE, REFUTED, VERDICTS, Verdict
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import system_cell
 from mqlab.report.render.content import MEASURED, PUBLISHED, Cell, Table, row
-from mqlab.report.render.formatting import listed
+from mqlab.report.render.formatting import NOT_KNOWN, listed
+
+# The style of each outcome of a gate.
+GATE_TONES: Final = {PASSED: "holds", FAILED: "refuted", NOT_KNOWN: "inconclusive"}
 
 
 def verdict_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
@@ -49,6 +54,23 @@ def figures_table(results: RunResults, verdicts: Sequence[Verdict]) -> Table:
     head = ("Claim", "System", "Verdict", "Figures", "Check, and how a loose word was read")
     note = "Computed in this report by the claim's expression, from the measures or from the published values."
     return Table("The figures behind each verdict", head, rows, (note,), folded=True)
+
+
+def gate_table(verdicts: Sequence[GateVerdict]) -> Table:
+    rows = tuple(
+        row(
+            Cell(verdict.gate.text, verdict.kind),
+            Cell(verdict.subject),
+            Cell(verdict.outcome, tone=GATE_TONES[verdict.outcome]),
+            Cell(verdict.words),
+        )
+        for verdict in verdicts
+    )
+    note = (
+        "A goal must hold at every point, and a condition to fail at none, for the whole 95 % interval. A gate "
+        "that the intervals leave open is not known, and never passes."
+    )
+    return Table("Goals and gates", ("Condition", "System", "Outcome", "Figure"), rows, (note,))
 
 
 def tone(verdict: str) -> str:

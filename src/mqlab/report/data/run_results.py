@@ -140,8 +140,14 @@ class RunResults:
         rounds = StudyRounds(int(self.meta.get("looks") or 1))
         paced = {(point.scenario, point.name) for point in self.points if point.is_paced}
         for (system, metric, point), by_round in values.items():
-            rounds.add(system, metric, point, self.turns.get(point, point), by_round, is_paced=point in paced)
+            turns = self.turns.get(point, point), self.run_of.get(system, "")
+            rounds.add(system, metric, point, turns, by_round, is_paced=point in paced)
         return rounds
+
+    @cached_property
+    def run_of(self) -> dict[str, str]:
+        """The run of each system, where the results are of two runs (report/comparison): these took no turns."""
+        return {}
 
     @cached_property
     def turns(self) -> dict[tuple[str, str], int]:
@@ -277,6 +283,9 @@ class RunResults:
         place = _point_key(system, point)
         used = (run for run in self.noise if run.used and (run.system, run.scenario, run.point) == place)
         return next((run.flagged for run in used if run.flagged), "")
+
+    def has_valid_run(self, system: str, point: Point) -> bool:
+        return _point_key(system, point) in self._flags_by_point
 
     def audits_of(self, system: str, point: Point) -> list[schema.AuditRow]:
         return self._audits_by_point.get(_point_key(system, point), [])

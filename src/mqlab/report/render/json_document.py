@@ -1,6 +1,6 @@
 """A run as one JSON document, for programs: measures, audits and verdicts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -8,6 +8,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.capacity.trials import searches
+from mqlab.report.claims.gates import GateVerdict, judge_gates
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
@@ -71,7 +72,23 @@ def as_json(folder: RunFolder) -> JsonObject:
             for found in searches(results)
         ],
         "verdicts": [_verdict(verdict) for verdict in verdicts],
+        "goals": gates_json(judge_gates(results, results.study.goals)),
     }
+
+
+def gates_json(verdicts: Sequence[GateVerdict]) -> list[JsonObject]:
+    return [
+        {
+            "condition": verdict.gate.text,
+            "goal": verdict.gate.is_goal,
+            "system": verdict.subject,
+            "outcome": verdict.outcome,
+            "figure": verdict.found or None,
+            "point": verdict.place or None,
+            "reason": verdict.reason or None,
+        }
+        for verdict in verdicts
+    ]
 
 
 def _measure(measure: MeasureRow, loops: Mapping[tuple[str, str], str]) -> JsonObject:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqlab.report.capacity.section import capacity_sections
-from mqlab.report.claims.tables import figures_table, verdict_table
+from mqlab.report.claims.gates import judge_gates
+from mqlab.report.claims.tables import figures_table, gate_table, verdict_table
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits import lab_tables, run_tables
@@ -59,6 +60,8 @@ def _sections(results: RunResults, verdicts: Sequence[Verdict]) -> Iterator[Sect
     yield Section("overview", "Overview", (picture,) if picture else ())
     if results.study.claims:
         yield Section("verdicts", "Verdicts", (verdict_table(results, verdicts), figures_table(results, verdicts)))
+    if goals := judge_gates(results, results.study.goals):
+        yield Section("goals", "Goals", (gate_table(goals),))
     yield from _exhibit_sections(results)
     faults = run_tables.faults_table(results)
     yield Section("faults", "Faults", (faults,) if faults else ())

@@ -12,6 +12,8 @@ from rich.text import Text
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.schema import CLEAN, FAILED, INCOMPLETE, VOID
 from mqlab.report.claims import verdicts
+from mqlab.report.claims.gates import GateVerdict, judge_gates
+from mqlab.report.claims.tables import GATE_TONES
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.self_comparison import false_differences
@@ -49,7 +51,7 @@ def print_summary(folder: RunFolder, console: Console) -> None:
     """Print the summary to `console`, which decides about colours (NO_COLOR, a pipe)."""
     results = RunResults.of(folder)
     judged = verdicts.judge(results)
-    say = _styled_text(console)
+    say = styled_text(console)
     audit, verdict = audit_tile(results), verdict_tile(judged)
     with _wide_enough(console):
         console.print(say(answer(results, judged), "bold"))
@@ -76,6 +78,14 @@ def print_summary(folder: RunFolder, console: Console) -> None:
             for line in _verdicts(results, judged, say):
                 console.print(line)
             console.print(say(f"{verdict.label}: {verdict.figure}; {verdict.note}"))
+    print_gates(judge_gates(results, results.study.goals), console)
+
+
+def print_gates(verdicts: Sequence[GateVerdict], console: Console) -> None:
+    say = styled_text(console)
+    for verdict in verdicts:
+        text = f"{verdict.kind} {verdict.gate.text}, {verdict.subject}: {verdict.outcome}; {verdict.words}"
+        console.print(say(text, STYLES[GATE_TONES[verdict.outcome]]), soft_wrap=True)
 
 
 def _more(console: Console, say: Say, count: int, noun: str) -> None:
@@ -140,7 +150,7 @@ def _counted(judged: Sequence[verdicts.Verdict]) -> str:
     return ", ".join(present) if len(present) == 1 else ", ".join(f"{word} {count}" for word, count in present.items())
 
 
-def _styled_text(console: Console) -> Say:
+def styled_text(console: Console) -> Say:
     ascii_only = not console.encoding.lower().startswith("utf")
 
     def say(text: str, style: str = "") -> Text:

@@ -92,16 +92,29 @@ class Expression:
 @lru_cache(maxsize=_CACHED)
 def parse(text: str) -> Expression:
     """Parse and check an expression. Raises ExpressionError with a sentence for the author of the claim."""
+    tree = _tree(text, "an expression like rate.received[H] / rate.received[G] > 1.2")
+    _check_boolean(tree.body)
+    return Expression(text, tree)
+
+
+def parse_measure(text: str) -> Reference:
+    """Return the reference of `metric[scenario, ...]` alone. Raises ExpressionError."""
+    body = _tree(text, "a measure like rate.received[A]").body
+    if not isinstance(body, ast.Subscript):
+        raise ExpressionError(f"'{text}' is not a measure like rate.received[A]")
+    return parse_reference(body)
+
+
+def _tree(text: str, expected: str) -> ast.Expression:
     if len(text) > _MAX_CHARS:
         raise ExpressionError(f"an expression has at most {_MAX_CHARS} characters, this one {len(text)}")
     try:
         tree = ast.parse(_BRACKETS.sub(_as_python, _FRACTION.sub(r"\1_\2", text.strip())), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ExpressionError(f"'{text}' is not an expression like rate.received[H] / rate.received[G] > 1.2") from None
+        raise ExpressionError(f"'{text}' is not {expected}") from None
     if _depth(tree) > _MAX_DEPTH:
         raise ExpressionError(f"'{text}' is nested more than {_MAX_DEPTH} levels deep")
-    _check_boolean(tree.body)
-    return Expression(text, tree)
+    return tree
 
 
 @lru_cache(maxsize=_CACHED)

@@ -207,3 +207,4 @@ class StudyForm(types.StrictModel):
     claims: Annotated[
         Annotated[types.FileName, Tag(types.SINGLE)] | Annotated[tuple[Claim, ...], Tag(types.LIST)], types.SingleOrList
     ] = ()
+    goals: tuple[types.Text, ...] = ()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mqlab.study.exhibit import Exhibit
 from mqlab.study.language.expression import Expression, ExpressionError, parse
+from mqlab.study.language.gate import EVERYWHERE, Gate, parse_goal
 from mqlab.study.language.model import Claim, StudyForm
 from mqlab.study.language.reference import ANY, Reference, in_scenario
 from mqlab.study.language.value_types import suggest
@@ -30,6 +31,27 @@ def check_claims(
             raise file.error(str(error), (*location, "check")) from None
 
 
+def check_goals(file: YamlFile, form: StudyForm, points: dict[str, list[Point]]) -> tuple[Gate, ...]:
+    """Return the goals. Raises StudyError for a wrong one. `points` are those of each scenario at full scale."""
+    goals = []
+    for number, text in enumerate(form.goals):
+        try:
+            goals.append(parse_goal(text))
+            check_gate(goals[-1], points)
+        except ExpressionError as error:
+            raise file.error(str(error), ("goals", number)) from None
+    return tuple(goals)
+
+
+def check_gate(gate: Gate, points: dict[str, list[Point]]) -> None:
+    """Raise ExpressionError unless the gate is about at least one of the points of each scenario."""
+    named = gate.reference
+    if named.where or named.point:
+        _matching(named, points)
+    elif named.scenario != EVERYWHERE:
+        _candidates(named, points)
+
+
 def _check_names(expression: Expression, points: dict[str, list[Point]], systems: list[str]) -> None:
     for reference in expression.references():
         _check_reference(reference, points)
@@ -39,9 +61,18 @@ def _check_names(expression: Expression, points: dict[str, list[Point]], systems
 
 
 def _check_reference(reference: Reference, points: dict[str, list[Point]]) -> None:
+    _check_unambiguous(reference, _matching(reference, points))
+
+
+def _candidates(reference: Reference, points: dict[str, list[Point]]) -> list[Point]:
     candidates = [point for name in points if in_scenario(reference.scenario, name) for point in points[name]]
     if not candidates:
         raise ExpressionError(f"there is no scenario '{reference.scenario}'; accepted: {', '.join(points)}")
+    return candidates
+
+
+def _matching(reference: Reference, points: dict[str, list[Point]]) -> list[Point]:
+    candidates = _candidates(reference, points)
     if reference.point and not any(map(reference.matches, candidates)):
         accepted = suggest(reference.point, [point.name for point in candidates if point.name])
         raise ExpressionError(f"scenario {reference.scenario} has no point '{reference.point}'; {accepted}")
@@ -61,7 +92,7 @@ def _check_reference(reference: Reference, points: dict[str, list[Point]]) -> No
         )
     if not matching:
         raise ExpressionError(f"no point of {reference.scenario} has all of these: {reference.place}")
-    _check_unambiguous(reference, matching)
+    return matching
 
 
 def _check_unambiguous(reference: Reference, matching: list[Point]) -> None:

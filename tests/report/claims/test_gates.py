@@ -1,0 +1,113 @@
+"""Goals and gates: passed, failed or not known, with made-up measures for each."""
+
+import pytest
+
+from mqlab.report.claims.gates import FAILED, PASSED, GateVerdict, judge_gates
+from mqlab.report.comparison.comparison import compare
+from mqlab.report.data.run_results import RunResults
+from mqlab.report.render.formatting import NOT_KNOWN
+from mqlab.study.language.gate import parse_gate, parse_goal
+from report.comparison.made_up import BASE, NEW, Values, at_a, results_of
+from report.conftest import Write
+from report.synthetic_runs import SyntheticRuns
+
+STEADY = (99.0, 100.0, 101.0, 100.0, 99.5, 100.5)
+
+
+def times(factor: float) -> list[float]:
+    return [factor * value for value in reversed(STEADY)]
+
+
+def relative(condition: str, results: RunResults) -> GateVerdict:
+    (verdict,) = compare(results, BASE, NEW, gates=[parse_gate(condition)]).gates
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("condition", "factor", "outcome"),
+    [
+        ("latency.p99 > +10%", 1.2, FAILED),
+        ("latency.p99 > +10%", 1.0, PASSED),
+        ("latency.p99 > +10%", 1.1, NOT_KNOWN),
+        ("latency.p99 >= +10%", 1.2, FAILED),
+        ("latency.p99 >= +10%", 1.0, PASSED),
+        ("latency.p99 < -5%", 0.9, FAILED),
+        ("latency.p99 < -5%", 1.0, PASSED),
+        ("latency.p99 <= -5%", 0.9, FAILED),
+        ("latency.p99 <= -5%", 0.95, NOT_KNOWN),
+    ],
+)
+def test_a_change_against_its_limit(condition: str, factor: float, outcome: str) -> None:
+    verdict = relative(condition, at_a(STEADY, times(factor), "latency.p99"))
+    assert (verdict.outcome, verdict.subject, verdict.place) == (outcome, "new against base", "A")
+    assert verdict.found.endswith(")")
+
+
+def test_the_worst_point_decides() -> None:
+    base: Values = {name: {"rate.work": STEADY} for name in "ADG"}
+    new: Values = {**base, "D": {"rate.work": times(0.5)}}
+    verdict = relative("rate.work < -10%", results_of(base, new))
+    assert (verdict.outcome, verdict.place) == (FAILED, "D")
+    assert relative("rate.work[G] < -10%", results_of(base, new)).outcome == PASSED
+    assert relative('rate.work["A|G"] < -10%', results_of(base, new)).outcome == PASSED
+
+
+def test_a_point_without_evidence_never_passes() -> None:
+    base: Values = {"A": {"rate.work": STEADY}, "D": {"rate.work": (100.0,)}}
+    verdict = relative("rate.work < -10%", results_of(base, base))
+    assert (verdict.outcome, verdict.place) == (NOT_KNOWN, "D")
+    assert verdict.reason == "D has one valid run and so no interval"
+
+
+def test_a_metric_that_nobody_has_is_not_known() -> None:
+    verdict = relative("response.p99 > +10%", at_a(STEADY, STEADY))
+    assert (verdict.outcome, verdict.words) == (NOT_KNOWN, "no point has response.p99")
+
+
+def verdicts(made: SyntheticRuns, write: Write, condition: str) -> list[GateVerdict]:
+    return judge_gates(RunResults.of(write(made)), [parse_gate(condition)])
+
+
+@pytest.mark.parametrize(
+    ("condition", "outcome"),
+    [
+        ("latency.p99[A] > 4ms", FAILED),
+        ("latency.p99[A] > 5ms", PASSED),
+        ("latency.p99[A] > 4.1ms", NOT_KNOWN),
+        ("rate.received[H] < 20k/s", FAILED),
+        ("rate.received[H] < 17k/s", PASSED),
+        ("rate.received < 10k/s", FAILED),
+        ("cpu.broker > 97%", NOT_KNOWN),
+        ("rss.broker > 200MB", PASSED),
+        # The lab bounded the rate of A: the gate is about what was reached.
+        ("rate.received[A] < 22M/s", FAILED),
+        ("syncs > 300/s", PASSED),
+    ],
+)
+def test_a_figure_against_its_limit(made: SyntheticRuns, write: Write, condition: str, outcome: str) -> None:
+    (verdict,) = verdicts(made, write, condition)
+    assert (verdict.outcome, verdict.subject) == (outcome, "embedded")
+
+
+def test_a_point_whose_runs_all_failed_is_not_known(made: SyntheticRuns, write: Write) -> None:
+    for table in ("measures", "run_measures"):
+        made.rows[table] = [row for row in made.rows[table] if row["scenario"] != "G"]
+    for audit in made.rows["audits"]:
+        if audit["scenario"] == "G":
+            audit.update(status="failed", reason="3 lost", lost=3)
+    (verdict,) = verdicts(made, write, "rate.received < 1k/s")
+    assert (verdict.outcome, verdict.place) == (NOT_KNOWN, "G")
+    assert "3 lost" in verdict.reason
+
+
+def test_a_goal_holds_where_its_opposite_fails_nowhere(made: SyntheticRuns, write: Write) -> None:
+    results = RunResults.of(write(made))
+    goals = [parse_goal("latency.p99 < 5ms"), parse_goal("rate.received >= 20k/s"), parse_goal("copies >= 1")]
+    assert [verdict.outcome for verdict in judge_gates(results, goals)] == [PASSED, FAILED, PASSED]
+
+
+def test_a_goal_of_a_scenario_that_was_left_out_is_not_judged(made: SyntheticRuns, write: Write) -> None:
+    made.drop("G")
+    results = RunResults.of(write(made))
+    assert judge_gates(results, [parse_goal("rate.received[G] > 1k/s")]) == []
+    assert [one.outcome for one in judge_gates(results, [parse_gate("rate.received[G] < 1k/s")])] == [NOT_KNOWN]
