@@ -18,6 +18,7 @@ GROUPS = {
     "tests/broker/core/selectors/test_engines.py": "spark",
     "tests/cli/test_decisive.py": "spark",
     "tests/cli/test_faults.py": "spark",
+    "tests/cli/test_history.py": "spark",
     "tests/cli/test_interrupt.py": "spark",
     "tests/cli/test_overhead.py": "spark",
     "tests/cli/test_run.py": "spark",

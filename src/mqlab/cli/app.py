@@ -12,7 +12,7 @@ from mqlab.cli.console import Exit, io_reason, print_error
 from mqlab.cli.interrupt import exit_at_once
 
 COMMANDS: Final = (
-    "studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "conformance", "broker",
+    "studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "history", "conformance", "broker",
 )  # fmt: skip
 _NO_OUTPUT: Final = "the output cannot be written"
 
