@@ -23,6 +23,7 @@ GROUPS = {
     "tests/cli/test_overhead.py": "spark",
     "tests/cli/test_run.py": "spark",
     "tests/pipeline/": "spark",
+    "tests/spark/": "spark",
     "tests/report/": "report",
     "tests/broker/server/stomp/": "stomp",
 }
