@@ -21,11 +21,13 @@ GROUPS = {
     "tests/cli/test_decisive.py": "spark",
     "tests/cli/test_failure_howto.py": "spark",
     "tests/cli/test_faults.py": "spark",
+    "tests/cli/test_history.py": "spark",
     "tests/cli/test_interrupt.py": "spark",
     "tests/cli/test_overhead.py": "spark",
     "tests/cli/test_resume.py": "spark",
     "tests/cli/test_run.py": "spark",
     "tests/pipeline/": "spark",
+    "tests/spark/": "spark",
     "tests/report/": "report",
     "tests/broker/server/stomp/": "stomp",
 }

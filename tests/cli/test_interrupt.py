@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from mqlab.cli import interrupt
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_folders
 from mqlab.pipeline.measure_tables import read_table
 
 from .command import PROGRAM, SMALL, Background, document, here
@@ -37,7 +37,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def only_folder(runs: Path) -> RunFolder:
-    (path,) = runs.iterdir()
+    (path,) = run_folders(runs)
     return RunFolder.open(path)
 
 

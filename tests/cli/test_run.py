@@ -4,11 +4,13 @@ import re
 import subprocess
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_folders
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.history.dataset import history_of
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import BOTTLENECKS
 from mqlab.study import load_study
@@ -61,7 +63,7 @@ class TestTheDocument:
         assert "Traceback" not in ended.stderr
 
     def test_it_says_where_the_run_is(self, found: JsonObject, runs: Path) -> None:
-        (only,) = runs.iterdir()
+        (only,) = run_folders(runs)
         assert Path(found["run"]) == only
         assert (found["study"], found["scale"], found["status"]) == ("jms-four-brokers", "quick", "complete")
 
@@ -170,7 +172,7 @@ class TestAStudyOfOnesOwn:
         parent, result = own
         assert result.exit_code == 6, result.stderr
         assert "My own, scale quick" in result.stdout
-        (path,) = (parent / "by environment").iterdir()
+        (path,) = run_folders(parent / "by environment")
         assert f"report: {path / 'report' / 'index.html'}the pipeline took " in result.stderr.replace("\n", "")
         assert sorted(part.name for part in parent.iterdir()) == ["by environment", "my study.yaml"]
 
@@ -179,13 +181,22 @@ class TestAStudyOfOnesOwn:
         assert "fails if rate.received < 1/s, embedded: not known" in own[1].stdout
         assert "inconclusive: fails if rate.received < 1/s; embedded: " in own[1].stderr.replace("\n", "")
 
+    def test_its_measures_are_in_the_history(self, own: tuple[Path, Result]) -> None:
+        (path,) = run_folders(own[0] / "by environment")
+        recorded = pq.read_table(history_of(path.parent)).to_pylist()
+        measured = read_table(RunFolder(path), "measures")
+        assert [(row["run_folder"], row["metric"], row["value"], row["values"]) for row in recorded] == [
+            (path.name, row["metric"], row["value"], [row["value"]]) for row in measured
+        ]
+        assert {row["machine"] for row in recorded} == {RunFolder(path).meta()["machine"]["id"]}
+
     def test_its_declaration_is_kept(self, own: tuple[Path, Result]) -> None:
-        (path,) = (own[0] / "by environment").iterdir()
+        (path,) = run_folders(own[0] / "by environment")
         assert (path / "study" / "study.yaml").read_text() == SMALL
         assert path.name.endswith("-mine-quick")
 
     def test_the_rate_that_was_asked_for_is_the_rate_that_is_found(self, own: tuple[Path, Result]) -> None:
-        (path,) = (own[0] / "by environment").iterdir()
+        (path,) = run_folders(own[0] / "by environment")
         found = {(m["scenario"], m["metric"]): m for m in read_table(RunFolder(path), "measures")}
         planned = found["B", "rate.sent"]["value"]
         # Messages that leave late, on a busy machine, may leave the measure phase: never are there more than planned.

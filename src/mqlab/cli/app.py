@@ -27,6 +27,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "capacity": "Find the highest rate at which a latency goal holds, with a clean audit and a steady state.",
     "measure": "Compute the measures of a run folder from its events and replace existing measures.",
     "report": "Write the reports of run folders from their measures and print the summaries.",
+    "history": "The measures of all run folders: list, trend and export.",
     "conformance": "Start a system and test every feature: works, lacks (with the reason) or fails "
     "(with the observation).",
     "doctor": "Say what on this machine would spoil a measurement: how much, and its cure.",

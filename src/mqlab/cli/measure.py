@@ -11,6 +11,7 @@ from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.exhibit_inputs import load_exhibits
+from mqlab.pipeline.history.dataset import record_history
 from mqlab.pipeline.measure import differing_counts
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
@@ -79,6 +80,10 @@ def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> No
         except OSError as error:
             problem = f"{folder.measures} cannot be written: {io_reason(error)}"
             fail(f"{problem}. The events are kept: {retry}", Exit.INTERNAL)
+    try:
+        record_history(folder)
+    except OSError as error:
+        say(f"the history cannot be written: {io_reason(error)}")
     for run, reason in sources.damaged.items():
         say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
 

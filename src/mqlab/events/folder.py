@@ -30,6 +30,11 @@ def run_name(run: int) -> str:
     return f"run-{run:05d}"
 
 
+def run_folders(parent: Path) -> list[Path]:
+    """The run folders in a folder, in the order of their names: that of their times."""
+    return sorted(path.parent for path in parent.glob("*/meta.json"))
+
+
 class NotARunFolderError(MqlabError, ValueError):
     """The path is not a run folder, or this version cannot read its events."""
 

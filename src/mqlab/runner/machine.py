@@ -6,6 +6,7 @@ import re
 import resource
 import shutil
 import subprocess
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,6 +18,7 @@ _PACKAGES = ("numpy", "pyarrow", "pyspark", "uvloop", "google-crc32c", "psutil")
 def describe_machine(data: Path) -> dict[str, str | int | None]:
     """`data` is the folder that the systems write to: the file system matters."""
     return {
+        "id": _machine_id(),
         "cpu": _cpu(),
         "cores": os.cpu_count(),
         "memory": psutil.virtual_memory().total,
@@ -44,6 +46,13 @@ def raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _machine_id() -> str:
+    """The same for all runs of a machine as it is: with another processor or memory it is another one."""
+    host = _first_line("/etc/machine-id") or platform.node()
+    parts = (host, _cpu(), os.cpu_count(), round(psutil.virtual_memory().total / 2**30))
+    return sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def _cpu() -> str | None:

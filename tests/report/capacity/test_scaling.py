@@ -41,5 +41,6 @@ def test_the_law_of_the_closed_loop(tmp_path: Path, write: Write, counts: tuple[
     assert isinstance(table, Table)
     (row,) = table.rows
     assert [cell.text for cell in row.cells] == [
-        "embedded", "requesters", "closed loop", "1,000", "0.05", "0.002", f"{LAW.rate(LAW.best_clients):,.0f}", "22", "0.0%",
+        "embedded", "requesters", "closed loop", "1,000", "0.05", "0.002", f"{LAW.rate(LAW.best_clients):,.0f}", "22",
+        "0.0%",
     ]  # fmt: skip
