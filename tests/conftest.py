@@ -21,6 +21,7 @@ GROUPS = {
     "tests/cli/test_interrupt.py": "spark",
     "tests/cli/test_overhead.py": "spark",
     "tests/cli/test_run.py": "spark",
+    "tests/cluster/": "spark",
     "tests/pipeline/": "spark",
     "tests/report/": "report",
     "tests/broker/server/stomp/": "stomp",

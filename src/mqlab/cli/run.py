@@ -17,12 +17,13 @@ from rich.console import Console
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
-from mqlab.cli.measure import MasterOption, run_measure
+from mqlab.cli.measure import ConfOption, MasterOption, run_measure, spark_target
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline.session import SparkTarget
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
 from mqlab.report.claims.open_points import open_points
@@ -75,9 +76,11 @@ def run(
     ] = False,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run studies on systems, measure with Spark and write the reports."""
+    target = spark_target(master, conf)
     command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
     orders: list[RunPlan] = []
     try:
@@ -100,7 +103,7 @@ def run(
     if not studies:
         # The first answer comes soon.
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
-    folders = _run_all(orders, runs, master, minutes, quiet=as_json)
+    folders = _run_all(orders, runs, target, minutes, quiet=as_json)
     if as_json:
         documents = [document(folder) for folder in folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
@@ -150,7 +153,7 @@ def _systems(texts: list[str], *, twice: bool) -> list[System]:
 
 
 def _run_all(
-    orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool
+    orders: list[RunPlan], runs: Path, target: SparkTarget, minutes: float | None, *, quiet: bool
 ) -> list[RunFolder]:
     """Run the studies one after the other. The index of the reports is written even if a study fails.
 
@@ -168,7 +171,7 @@ def _run_all(
                 seconds = budget + max(0.0, given - pipeline_time.other_seconds)
                 given += budget
             title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
-            done.append(run_study(order, runs, master, pipeline_time, quiet=quiet, seconds=seconds, title=title))
+            done.append(run_study(order, runs, target, pipeline_time, quiet=quiet, seconds=seconds, title=title))
     finally:
         if len(done) > 1:
             say(f"all reports: {write_index(done)}")
@@ -180,7 +183,7 @@ def _run_all(
 def run_study(
     order: RunPlan,
     runs: Path,
-    master: str | None,
+    target: SparkTarget,
     pipeline_time: PipelineTime,
     *,
     quiet: bool,
@@ -200,7 +203,7 @@ def run_study(
         with ProgressBars() as bars:
             uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
             with pipeline_time.running():
-                run_measure(folder, master, bars)
+                run_measure(folder, target, bars)
             page = run_report(folder)
     except (KeyboardInterrupt, asyncio.CancelledError):
         fail(f"interrupted; the incomplete run folder is {folder.path}", Exit.INTERRUPTED)
