@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 JAVA_SETUP := scripts/java.sh
 
-.PHONY: help setup run test test-systems lint bench torture clean
+.PHONY: help setup run test test-cluster test-systems lint bench torture clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,10 @@ run: setup  ## the studies, quick, on the embedded broker, to a finished report
 
 test: setup lint  ## everything that must hold, in some minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-cluster: setup  ## gets servers and connectors of S3 and HDFS, and measures run folders there
+	$(PIP) '.[dev,cluster]'
+	MQLAB_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster $(ARGS)
 
 test-systems: setup  ## gets every system there is, and tests each with its driver
 	$(PIP) '.[dev,systems]'

@@ -26,6 +26,7 @@ GROUPS = {
     "tests/cli/test_overhead.py": "spark",
     "tests/cli/test_resume.py": "spark",
     "tests/cli/test_run.py": "spark",
+    "tests/cluster/": "spark",
     "tests/pipeline/": "spark",
     "tests/spark/": "spark",
     "tests/report/": "report",

@@ -17,7 +17,8 @@ from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
 from mqlab.pipeline.large_runs import LargeRuns, find_large
 from mqlab.pipeline.measure_tables import examine_events
 from mqlab.pipeline.row_groups import GroupBounds, RowGroup, count_bounds, read_rows, row_groups
-from mqlab.pipeline.run_source import EventPartition, count_rows, read_block, read_files, windows_by_run
+from mqlab.pipeline.run_partitions import count_rows, windows_by_run
+from mqlab.pipeline.run_source import EventPartition, read_block, read_files
 from pipeline.cases import CASES
 from pipeline.synthetic_runs import BEGIN, MEASURE, STOP, Run, write
 

@@ -1,11 +1,12 @@
 """Counts of runs in columns. That they are right, and the same as in SQL, is in `test_recount`."""
 
 import json
-import pickle
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as fn
 
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
@@ -14,7 +15,8 @@ from mqlab.pipeline.kernels.run_counts import gaps, row_counts
 from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, align_clocks
 from mqlab.pipeline.measure_tables import EventSources, examine_events
-from mqlab.pipeline.run_source import ROWS, EventPartition, RunCounts, count_rows, divide, read_files
+from mqlab.pipeline.run_partitions import ROWS, count_rows, divide
+from mqlab.pipeline.run_source import EventPartition, one_a_task, read_files
 from pipeline.synthetic_runs import Run, write
 
 
@@ -82,12 +84,8 @@ def test_rows_are_counted_by_run_unless_a_file_has_several_runs(chance_runs: lis
     assert count_rows(examine_events(folder)) == {7: number}
 
 
-def test_a_task_gets_no_partition_but_its_own() -> None:
-    """Spark sends the source and its reader to every task: with all partitions, their size would grow as a square."""
-    sizes = []
-    for number in (1, 100):
-        source = RunCounts({"partitions": json.dumps([vars(EventPartition())] * number)})
-        reader = source.reader(source.schema())
-        assert len(reader.partitions()) == number
-        sizes.append(len(pickle.dumps((source, reader))))
-    assert sizes[0] == sizes[1]
+def test_a_task_gets_no_partition_but_its_own(spark: SparkSession) -> None:
+    work = one_a_task(spark, [EventPartition(rows=number) for number in range(50)])
+    in_tasks = work.groupBy(fn.spark_partition_id()).agg(fn.collect_list("partition").alias("partitions")).collect()
+    assert sorted(json.loads(text)["rows"] for task in in_tasks for text in task["partitions"]) == [*range(50)]
+    assert len(in_tasks) == 50

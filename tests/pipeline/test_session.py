@@ -5,20 +5,19 @@ import signal
 import subprocess
 import sys
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
 
 from mqlab.pipeline import session as spark_module
-from mqlab.pipeline.session import spark_session
+from mqlab.pipeline.session import SparkSettingError, SparkTarget, SparkUnavailableError, spark_session
 
 START = """
 import sys
-from mqlab.pipeline.session import SparkUnavailableError, spark_session
+from mqlab.pipeline.session import SparkTarget, SparkUnavailableError, spark_session
 try:
-    spark_session(*sys.argv[1:])
+    spark_session(SparkTarget(*sys.argv[1:]))
 except SparkUnavailableError as error:
     sys.exit(f"said: {error}")
 """
@@ -56,11 +55,31 @@ def test_a_java_that_fails_is_quoted(tmp_path: Path) -> None:
     assert said == "said: Spark did not start on local[*]: class file has wrong version"
 
 
-@pytest.mark.skipif(find_spec("grpc") is not None, reason="Spark Connect is installed")
-def test_spark_connect_says_what_it_needs(tmp_path: Path) -> None:
-    said = started(tmp_path, "sc://127.0.0.1:1", PATH="/usr/bin:/bin")
-    assert said.startswith("said: Spark did not start on sc://127.0.0.1:1: Spark Connect needs grpc")
-    assert "\n" not in said
+def test_spark_connect_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_module, "find_spec", lambda _: None)
+    with pytest.raises(SparkUnavailableError) as refused:
+        spark_session(SparkTarget("sc://127.0.0.1:1"))
+    assert str(refused.value) == (
+        "Spark did not start on sc://127.0.0.1:1: Spark Connect needs grpc, pandas, zstandard "
+        "(pip install 'mqlab[connect]')"
+    )
+
+
+@pytest.mark.parametrize("text", ["spark.executor.memory", "executor.memory=1g"])
+def test_a_setting_has_a_name_of_spark_and_a_value(text: str) -> None:
+    with pytest.raises(SparkSettingError, match=f"--conf {text}: must be spark.KEY=VALUE"):
+        SparkTarget.parse(None, [text])
+
+
+@pytest.mark.parametrize("text", ["spark.sql.ansi.enabled=false", "spark.master=yarn"])
+def test_a_setting_that_changes_figures_is_refused(text: str) -> None:
+    with pytest.raises(SparkSettingError, match="cannot be set"):
+        SparkTarget.parse(None, [text])
+
+
+def test_a_setting_has_the_value_behind_the_first_equals_sign() -> None:
+    target = SparkTarget.parse("yarn", ["spark.executor.extraJavaOptions=-Da=b"])
+    assert target == SparkTarget("yarn", {"spark.executor.extraJavaOptions": "-Da=b"})
 
 
 def test_a_master_that_is_none_is_one_sentence(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.doctor import warn_of_machine
-from mqlab.cli.measure import MasterOption
+from mqlab.cli.measure import ConfOption, MasterOption, spark_target
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.cli.workload import workload_parameters
@@ -45,6 +45,7 @@ def capacity(
     agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Find the highest rate at which a latency goal holds, with a clean audit and a steady state.
@@ -65,7 +66,7 @@ def capacity(
             fail(str(error), Exit.USAGE)
         if not ignore_noise:
             warn_of_machine(runs)
-        run_folder = run_study(order, runs, master, PipelineTime(), quiet=True)
+        run_folder = run_study(order, runs, spark_target(master, conf), PipelineTime(), quiet=True)
     results = RunResults.of(run_folder)
     if as_json:
         show_json(document(run_folder))

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.exit_status import exit_with_status
-from mqlab.cli.measure import MasterOption, open_folder
+from mqlab.cli.measure import ConfOption, MasterOption, open_folder, spark_target
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.results.finish import (
     CsvOption,
@@ -96,6 +96,7 @@ def compare(
     agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare two systems, two settings of one, or two runs, at every point. A limit of --fail-if may be +10%."""
@@ -107,7 +108,7 @@ def compare(
         gates = parse_gates(fail_if, plan.points, compares=True)
         # The time is for all points, and not for those of undecided claims alone.
         plan = replace(plan, budget=Budget(60 * minutes))
-        folder = run_study(plan, runs, master, PipelineTime(), quiet=True)
+        folder = run_study(plan, runs, spark_target(master, conf), PipelineTime(), quiet=True)
         compared = _of_one(folder, [one.label for one in plan.systems])
     else:
         compared = _finished(base, new, system or [], other_machine=other_machine)

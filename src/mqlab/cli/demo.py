@@ -10,7 +10,7 @@ import typer
 
 from mqlab.cli.console import Exit, fail, say, show_json
 from mqlab.cli.exit_status import exit_with_status
-from mqlab.cli.measure import MasterOption
+from mqlab.cli.measure import ConfOption, MasterOption, spark_target
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.cli.systems.names import load_default, not_ready
@@ -29,6 +29,7 @@ def demo(
     runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Show in about two minutes what the lab does: the embedded broker beside the installed systems."""
@@ -40,7 +41,7 @@ def demo(
         fail(str(error), Exit.INTERNAL)
     command = "mqlab " + shlex.join(sys.argv[1:])
     order = RunPlan(study, "full", study.points("full", ()), systems, 2, command, not ignore_noise)
-    folder = run_study(order, runs, master, PipelineTime(), quiet=as_json, seconds=60 * minutes)
+    folder = run_study(order, runs, spark_target(master, conf), PipelineTime(), quiet=as_json, seconds=60 * minutes)
     if as_json:
         show_json(document(folder))
     else:

@@ -1,7 +1,10 @@
-"""`mqlab measure RUN`: compute the measures of a run folder from its events."""
+"""`mqlab measure RUN...`: compute the measures of run folders from their events."""
 
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -14,69 +17,116 @@ from mqlab.pipeline.exhibit_inputs import load_exhibits
 from mqlab.pipeline.history.dataset import record_history
 from mqlab.pipeline.measure import differing_counts
 from mqlab.pipeline.measure import measure as run_pipeline
-from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
+from mqlab.pipeline.remote_folder import RemoteFolder
+from mqlab.pipeline.run_source import is_url
+from mqlab.pipeline.session import SPARK_ERRORS, SparkSettingError, SparkTarget, SparkUnavailableError, spark_session
 from mqlab.study import StudyError
 
 MasterOption = Annotated[
-    str | None, typer.Option(envvar="MQLAB_MASTER", help="The Spark master; default: this machine (local[*]).")
+    str | None,
+    typer.Option(
+        envvar="MQLAB_MASTER",
+        help="The Spark master (spark://HOST:PORT, yarn, k8s://...), or sc://HOST:PORT for Spark Connect; "
+        "default: this machine (local[*]).",
+    ),
 ]
-FolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+ConfOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated. See docs/scale.md."),
+]
+FoldersArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Run folders: paths, or URLs that Spark reads (hdfs://..., s3a://...)."),
+]
 CheckOption = Annotated[
     bool, typer.Option("--check", help="Count all events a second time, in SQL, and compare; slow for large runs.")
 ]
 
 
-def measure(folder: FolderArgument, master: MasterOption = None, check: CheckOption = False) -> None:
-    """Compute the measures of a run folder from its events and replace existing measures."""
-    run_folder = open_folder(folder)
-    with ProgressBars() as bars:
-        run_measure(run_folder, master, bars)
-    if check:
-        check_counts(run_folder, master)
-    say(f"measures in {run_folder.measures}")
-    exit_with_status([run_folder])
+def measure(
+    folders: FoldersArgument, master: MasterOption = None, conf: ConfOption = None, check: CheckOption = False
+) -> None:
+    """Compute the measures of run folders from their events and replace existing measures."""
+    target = spark_target(master, conf)
+    # Opened before the first pass, which may take long.
+    opened = {name: open_folder(path) for name in folders if (path := local_path(name)) is not None}
+    with TemporaryDirectory(prefix="mqlab-copies-") as copies:
+        measured = []
+        for number, name in enumerate(folders):
+            remote = None if name in opened else _fetch(name, target, Path(copies, str(number)))
+            folder = remote.copy if remote else opened[name]
+            with ProgressBars() as bars:
+                run_measure(folder, target, bars, remote)
+            if check:
+                check_counts(folder, target, remote)
+            say(f"measures in {remote.url}/measures" if remote else f"measures in {folder.measures}")
+            measured.append(folder)
+        exit_with_status(measured)
 
 
-def check_counts(folder: RunFolder, master: str | None) -> None:
+def _fetch(url: str, target: SparkTarget, path: Path) -> RemoteFolder:
+    with exit_on_signal(f"interrupted; the events are kept: mqlab measure {url}"):
+        try:
+            return RemoteFolder.fetch(spark_session(target), url, path)
+        except SparkUnavailableError as error:
+            fail(str(error), Exit.SYSTEM_UNAVAILABLE)
+        except NotARunFolderError as error:
+            fail(str(error), Exit.USAGE)
+        except SPARK_ERRORS as error:
+            fail(f"Spark cannot read {url}: {_first_line(error)}", Exit.INTERNAL)
+
+
+def spark_target(master: str | None, conf: list[str] | None) -> SparkTarget:
+    try:
+        return SparkTarget.parse(master, conf or ())
+    except SparkSettingError as error:
+        fail(str(error), Exit.USAGE)
+
+
+def check_counts(folder: RunFolder, target: SparkTarget, remote: RemoteFolder | None = None) -> None:
     """Count the events in both ways, once they are measured. Ends the command if the counts differ."""
     with exit_on_signal("interrupted; the measures are kept"):
         try:
-            different = differing_counts(spark_session(master), folder)
+            different = differing_counts(spark_session(target), folder, remote.sources if remote else None)
         except SPARK_ERRORS as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            fail(f"Spark cannot count the events in SQL: {reason[:300]}", Exit.INTERNAL)
+            fail(f"Spark cannot count the events in SQL: {_first_line(error)}", Exit.INTERNAL)
     if different:
         fail(f"columns and SQL count different events: {', '.join(different)}", Exit.INTERNAL)
     say("columns and SQL count the same events")
 
 
-def measure_so_far(folder: RunFolder, master: str | None) -> None:
+def measure_so_far(folder: RunFolder, target: SparkTarget) -> None:
     """Run the pipeline while the runner goes on later. Ends the command on an error; it is called in a thread."""
     try:
-        run_pipeline(spark_session(master), folder, None, load_exhibits(folder))
+        run_pipeline(spark_session(target), folder, None, load_exhibits(folder))
     except (SparkUnavailableError, *SPARK_ERRORS) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        fail(f"Spark cannot measure the events of the search: {reason[:300]}", Exit.SYSTEM_UNAVAILABLE)
+        fail(f"Spark cannot measure the events of the search: {_first_line(error)}", Exit.SYSTEM_UNAVAILABLE)
 
 
-def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> None:
-    """Run the pipeline on the folder and show its progress. Ends the command on an error."""
+def run_measure(folder: RunFolder, target: SparkTarget, bars: ProgressBars, remote: RemoteFolder | None = None) -> None:
+    """Run the pipeline on the folder and show its progress. Ends the command on an error.
+
+    `remote`: where the folder is a copy of; the measures are copied back.
+    """
     try:
         exhibits = load_exhibits(folder)
     except StudyError as error:
         fail(str(error), Exit.USAGE)
     bars.start_measures()
-    retry = f"mqlab measure {folder.path}"
+    retry = f"mqlab measure {remote.url if remote else folder.path}"
     with exit_on_signal(f"interrupted; the events are kept: {retry}"):
         try:
-            spark = spark_session(master)
+            spark = spark_session(target)
         except SparkUnavailableError as error:
             fail(f"{error}. The events are kept: {retry}", Exit.SYSTEM_UNAVAILABLE)
         try:
-            sources = run_pipeline(spark, folder, bars.update_measures, exhibits)
+            sources = run_pipeline(
+                spark, folder, bars.update_measures, exhibits, sources=remote.sources if remote else None
+            )
+            if remote is not None:
+                remote.copy_back(spark)
         except SPARK_ERRORS as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            fail(f"Spark cannot measure the events: {reason[:300]}. The events are kept: {retry}", Exit.INTERNAL)
+            fail(f"Spark cannot measure the events: {_first_line(error)}. The events are kept: {retry}", Exit.INTERNAL)
         except OSError as error:
             problem = f"{folder.measures} cannot be written: {io_reason(error)}"
             fail(f"{problem}. The events are kept: {retry}", Exit.INTERNAL)
@@ -86,6 +136,20 @@ def run_measure(folder: RunFolder, master: str | None, bars: ProgressBars) -> No
         say(f"the history cannot be written: {io_reason(error)}")
     for run, reason in sources.damaged.items():
         say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
+
+
+def _first_line(error: Exception) -> str:
+    """The line that names the error of a task, else the first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = (line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception): ", line))
+    return next(named, lines[0] if lines else type(error).__name__)[:300]
+
+
+def local_path(name: str) -> Path | None:
+    """The path of a run folder on this machine; None for a URL of another file system."""
+    if not is_url(name):
+        return Path(name)
+    return Path(unquote(urlsplit(name).path)) if name.startswith("file:") else None
 
 
 def open_folder(path: Path) -> RunFolder:

@@ -12,7 +12,7 @@ import yaml
 from rich.table import Table
 
 from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
-from mqlab.cli.measure import MasterOption
+from mqlab.cli.measure import ConfOption, MasterOption, spark_target
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.cli.workload import workload_parameters
@@ -54,9 +54,11 @@ def overhead(
     agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both alike."""
+    target = spark_target(master, conf)
     with tempfile.TemporaryDirectory(prefix="mqlab-overhead-") as folder:
         file = Path(folder) / "study.yaml"
         try:
@@ -68,7 +70,7 @@ def overhead(
             order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command, not ignore_noise)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
-        run_folder = run_study(order, runs, master, PipelineTime(), quiet=True)
+        run_folder = run_study(order, runs, target, PipelineTime(), quiet=True)
     costs = _costs(run_folder)
     if as_json:
         show_json({"run": str(run_folder.path), "costs": costs})

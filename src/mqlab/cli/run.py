@@ -17,7 +17,7 @@ from rich.console import Console
 from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.doctor import warn_of_machine
 from mqlab.cli.interrupt import run_cancellable
-from mqlab.cli.measure import MasterOption, measure_so_far, open_folder, run_measure
+from mqlab.cli.measure import ConfOption, MasterOption, measure_so_far, open_folder, run_measure, spark_target
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
@@ -34,6 +34,7 @@ from mqlab.cli.results.gates import FailIfOption, parse_gates
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder, RunFolderBusyError
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.session import SparkTarget
 from mqlab.report import print_summary, write_index
 from mqlab.report.capacity.trials import next_runs
 from mqlab.report.claims.open_points import open_points
@@ -109,9 +110,11 @@ def run(
     hdr_log: HdrLogOption = None,
     ignore_noise: IgnoreNoise = False,
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Run studies on systems, measure with Spark and write the reports."""
+    target = spark_target(master, conf)
     folder = None
     if resume is not None:
         if studies or only or aa or minutes:
@@ -158,7 +161,7 @@ def run(
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
     if not ignore_noise:
         warn_of_machine(runs)
-    folders = _run_all(orders, runs, master, minutes, quiet=as_json, resumed=folder)
+    folders = _run_all(orders, runs, target, minutes, quiet=as_json, resumed=folder)
     finish_runs(folders, gates, outputs, as_json=as_json)
 
 
@@ -206,7 +209,7 @@ def interleaved_systems(texts: list[str], *, twice: bool) -> list[System]:
 
 
 def _run_all(
-    orders: list[RunPlan], runs: Path, master: str | None, minutes: float | None, *, quiet: bool,
+    orders: list[RunPlan], runs: Path, target: SparkTarget, minutes: float | None, *, quiet: bool,
     resumed: RunFolder | None = None,
 ) -> list[RunFolder]:  # fmt: skip
     """Run the studies one after the other. The index of the reports is written even if a study fails.
@@ -227,7 +230,7 @@ def _run_all(
             title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
             done.append(
                 run_study(
-                    order, runs, master, pipeline_time, quiet=quiet, seconds=seconds, title=title, resumed=resumed
+                    order, runs, target, pipeline_time, quiet=quiet, seconds=seconds, title=title, resumed=resumed
                 )
             )
     finally:
@@ -241,7 +244,7 @@ def _run_all(
 def run_study(
     order: RunPlan,
     runs: Path,
-    master: str | None,
+    target: SparkTarget,
     pipeline_time: PipelineTime,
     *,
     quiet: bool,
@@ -262,7 +265,7 @@ def run_study(
                 order = replace(order, kept=(kept := keep_runs(folder, order.points)))
                 seconds = seconds and max(0.0, seconds - sum(run.seconds for run in kept))
                 say(f"{len(kept)} runs of {folder.path} are kept")
-            page = _run_in(folder, order, master, pipeline_time, seconds)
+            page = _run_in(folder, order, target, pipeline_time, seconds)
     except RunFolderBusyError as error:
         fail(str(error), Exit.USAGE)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -279,17 +282,17 @@ def run_study(
 
 
 def _run_in(
-    folder: RunFolder, order: RunPlan, master: str | None, pipeline_time: PipelineTime, seconds: float | None
+    folder: RunFolder, order: RunPlan, target: SparkTarget, pipeline_time: PipelineTime, seconds: float | None
 ) -> Path:
     """Run, measure and report; return the page."""
     if seconds is not None:
         order = replace(order, budget=_budget(order, folder, seconds))
     if any(order.study.scenarios[point.scenario].find for point in order.points):
-        order = replace(order, search=partial(_search, folder, master))
+        order = replace(order, search=partial(_search, folder, target))
     with ProgressBars() as bars:
         uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
         with pipeline_time.running():
-            run_measure(folder, master, bars)
+            run_measure(folder, target, bars)
         return run_report(folder)
 
 
@@ -303,9 +306,9 @@ def _resumed_options(folder: RunFolder, system: list[str] | None) -> JsonObject:
     return {**options, "systems": system or options["systems"]}
 
 
-def _search(folder: RunFolder, master: str | None) -> list[RunRequest]:
+def _search(folder: RunFolder, target: SparkTarget) -> list[RunRequest]:
     """The runs that the capacity searches need after those that there are."""
-    measure_so_far(folder, master)
+    measure_so_far(folder, target)
     return next_runs(RunResults.of(folder))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import google_crc32c
+import pyarrow.parquet as pq
 
 from mqlab.regular_file import open_regular
 
@@ -21,17 +22,33 @@ _CHUNK_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True)
 class EventFile:
-    """`checksum` is that of the present content. `damage` is why the file cannot be used; "" if it can."""
+    """`checksum` is that of the present content. `damage` is why the file cannot be used; "" if it can.
+
+    A file that only Spark reads has a `url`, and the sizes of its row groups in `row_groups`.
+    """
 
     path: Path
     checksum: str
     damage: str = ""
+    url: str = ""
+    row_groups: tuple[int, ...] | None = None
 
     @property
     def run(self) -> int | None:
         """The run whose events it contains; None if the name has no run."""
         match = _RUN.match(self.path.name)
         return int(match[1]) if match else None
+
+    @property
+    def location(self) -> str:
+        """Where a task reads it."""
+        return self.url or str(self.path)
+
+    def row_group_sizes(self) -> tuple[int, ...]:
+        if self.row_groups is not None:
+            return self.row_groups
+        metadata = pq.read_metadata(self.path)
+        return tuple(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
 
 
 def file_name(name: str, content: bytes | memoryview) -> str:
@@ -53,7 +70,12 @@ def examine(path: Path) -> EventFile:
         present = checksum(path)
     except OSError as error:
         return EventFile(path, "", error.strerror or str(error))
-    expected = _CHECKSUM.search(path.name)
+    return EventFile(path, present, damage(path.name, present))
+
+
+def damage(name: str, present: str) -> str:
+    """Why a file of this name, with the present checksum, cannot be used; "" if it can."""
+    expected = _CHECKSUM.search(name)
     if expected is None:
-        return EventFile(path, present, "has no checksum in its name")
-    return EventFile(path, present, "" if present == expected[1] else "does not match its checksum")
+        return "has no checksum in its name"
+    return "" if present == expected[1] else "does not match its checksum"

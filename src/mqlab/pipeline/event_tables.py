@@ -5,16 +5,12 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from mqlab.events.schema import MEASURE, TABLES, WARM_UP
 from mqlab.pipeline.measure_tables import EventSources
-
-NANOSECONDS: Final = 1_000_000_000
-# As fine as the samples: charts over time show both.
-SLOTS_A_SECOND: Final = 5
-SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
 
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
@@ -22,13 +18,6 @@ _POINT_SCHEMA: Final = (
     "producers int, consumers int, requesters int, messages bigint, consume_rate double, client_cpu double, "
     "faults string, profile string, base string, parameters map<string, string>"
 )
-_TYPES: Final[dict[pa.DataType, types.DataType]] = {
-    pa.int32(): types.IntegerType(),
-    pa.int64(): types.LongType(),
-    pa.float64(): types.DoubleType(),
-    pa.bool_(): types.BooleanType(),
-    pa.string(): types.StringType(),
-}
 
 
 @dataclass(frozen=True)
@@ -107,7 +96,8 @@ def within_measure(time: Column) -> Column:
 
 def local_table(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Make a DataFrame of one partition that is part of the plan: joins and groupings of it need no shuffle."""
-    return spark.createDataFrame(rows).coalesce(1)
+    plain = rows.cast(pa.schema([field.with_type(_value_type(field.type)) for field in rows.schema]))
+    return spark.createDataFrame(plain, from_arrow_schema(plain.schema)).coalesce(1)
 
 
 def _read(spark: SparkSession, sources: EventSources, table: str) -> DataFrame:
@@ -117,11 +107,11 @@ def _read(spark: SparkSession, sources: EventSources, table: str) -> DataFrame:
         rows = ds.dataset(files, schema=schema, format="parquet").to_table() if files else schema.empty_table()
         return local_table(spark, sources.mark_damaged(rows))
     if not files:
-        return local_table(spark, pa.schema([f.with_type(_value_type(f.type)) for f in schema]).empty_table())
+        return local_table(spark, schema.empty_table())
     if table in _SMALL:
         return local_table(spark, ds.dataset(files, schema=schema, format="parquet").to_table())
-    columns = [types.StructField(field.name, _TYPES[_value_type(field.type)]) for field in schema]
-    return spark.read.schema(types.StructType(columns)).parquet(*files)
+    plain = pa.schema([field.with_type(_value_type(field.type)) for field in schema])
+    return spark.read.schema(from_arrow_schema(plain)).parquet(*(file.location for file in sources.readable(table)))
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -12,19 +12,12 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mqlab.pipeline.event_tables import local_table
 from mqlab.pipeline.kernels import blocks
 from mqlab.pipeline.measure_tables import EventSources
 from mqlab.pipeline.row_groups import GroupBounds, RowGroup, by_file, row_groups, splits
-from mqlab.pipeline.run_source import (
-    LARGE_TABLES,
-    EventPartition,
-    add_counts,
-    count_rows,
-    counts_of,
-    read_files,
-    read_partitions,
-    windows_by_run,
-)
+from mqlab.pipeline.run_partitions import LARGE_TABLES, count_rows, windows_by_run
+from mqlab.pipeline.run_source import EventPartition, add_counts, read_files, read_partitions, rows_of, without_blocks
 
 # A run with more event rows is cut into blocks that have at most so many, unless a single cell has more. A send counts
 # once for each subscription of its destination, as the sweep takes it.
@@ -51,10 +44,9 @@ def _swept_rows(sources: EventSources, rows: int) -> int:
 def read_large_counts(spark: SparkSession, sources: EventSources, windows: pa.Table) -> DataFrame:
     """The counts of all runs of these sources."""
     plan = LargeRuns(sources, windows)
-    of_rows = read_partitions(spark, plan.splits()).localCheckpoint()
-    cells, bounds = (counts_of(of_rows, table).toArrow() for table in ("cells", "bounds"))
-    of_blocks = read_partitions(spark, plan.blocks(cells, bounds))
-    return add_counts(of_rows.unionByName(of_blocks))
+    of_rows = read_partitions(spark, plan.splits()).toArrow()
+    of_blocks = read_partitions(spark, plan.blocks(rows_of(of_rows, "cells"), rows_of(of_rows, "bounds")))
+    return add_counts(local_table(spark, without_blocks(of_rows)).unionByName(of_blocks))
 
 
 class LargeRuns:
@@ -96,6 +88,6 @@ class LargeRuns:
         partition.windows = {run: times for run, times in self._windows.items() if None in runs or run in runs}
         for table, files in self._small_files.items():
             partition.files[table] = [
-                str(file.path) for file in files if None in runs or file.run is None or file.run in runs
+                file.location for file in files if None in runs or file.run is None or file.run in runs
             ]
         return partition

@@ -1,8 +1,9 @@
 """The whole pipeline over one run folder."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import reduce
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,8 @@ from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.shared_noise import paced_points
 from mqlab.pipeline.large_runs import find_large, read_large_counts
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
-from mqlab.pipeline.run_source import count_rows, counts_of, ordered_counts, read_counts
+from mqlab.pipeline.run_partitions import count_rows, divide
+from mqlab.pipeline.run_source import counts_of, ordered_counts, read_partitions
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.sql_counts import sql_counts
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
@@ -47,6 +49,9 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
+# The table that stays in Spark: all others are finished tables or a few thousand rows, and are fetched.
+_PERSISTED: Final = "counts"
+
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it. None: the table has no rows.
 _DeclareTable = Callable[[], DataFrame | None]
 
@@ -58,13 +63,15 @@ def measure(
     exhibits: Sequence[Exhibit] | None = None,
     *,
     in_sql: bool = False,
+    sources: EventSources | None = None,
 ) -> EventSources:
     """Compute every measure table for all runs of the folder and replace the former tables.
 
     `exhibits` say which systems and peaks are compared; the default is those of the study in the folder. A run with a
     damaged event file is void, with the reason. `in_sql`: count the events in SQL, which is slower and gives the same.
+    `sources`: the examined event files, if the folder has not all of them.
     """
-    sources, meta = examine_events(folder), folder.meta()
+    sources, meta = sources or examine_events(folder), folder.meta()
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
     events, of_lab = read_events(spark, sources), calibrations(spark, meta)
     looks = int(meta.get("looks") or 1)
@@ -104,7 +111,6 @@ def measure(
                 operations(counts("operation counts"), _used(steps)) if sources.readable("operations") else None
             ),
         },
-        persisted=("counts", "broker samples", "resources"),
     )  # fmt: skip
     begin_measures(folder)
     complete_measures(folder, sources, {name: write_table(folder, name, steps.rows(name)) for name in TABLES})
@@ -115,19 +121,19 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     """Return the rows of the table `audits` for all runs of the folder; compute no other table, and write nothing."""
     sources = examine_events(folder)
     steps = _Steps(spark, None)
-    steps.compute(_audit_tables(steps, sources, read_events(spark, sources)), persisted=("counts",))
+    steps.compute(_audit_tables(steps, sources, read_events(spark, sources)))
     rows: list[JsonObject] = steps.rows("audits").to_pylist()
     return rows
 
 
-def differing_counts(spark: SparkSession, folder: RunFolder) -> list[str]:
+def differing_counts(spark: SparkSession, folder: RunFolder, sources: EventSources | None = None) -> list[str]:
     """Count all events in both ways, in columns and in SQL; return the names of the tables that are not the same."""
-    sources = examine_events(folder)
+    sources = sources or examine_events(folder)
     ways = [_Steps(spark, None), _Steps(spark, None)]
     for steps, in_sql in zip(ways, (False, True), strict=True):
         tables = _audit_tables(steps, sources, read_events(spark, sources), in_sql=in_sql)
-        steps.compute({name: tables[name] for name in ("phases", "counts")}, persisted=())
-    in_columns, in_sql_too = (ordered_counts(steps.rows("counts")) for steps in ways)
+        steps.compute({"phases": tables["phases"], "all counts": tables[_PERSISTED]})
+    in_columns, in_sql_too = (ordered_counts(steps.rows("all counts")) for steps in ways)
     return [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
 
 
@@ -137,7 +143,7 @@ def _audit_tables(
     return {
         "phases": lambda: measure_windows(events.phases),
         "points": lambda: points(events.runs),
-        "counts": lambda: _counts(steps, sources, events, in_sql=in_sql),
+        _PERSISTED: lambda: _counts(steps, sources, events, in_sql=in_sql),
         "activity": lambda: steps.counts("activity"),
         "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
     }
@@ -160,7 +166,7 @@ def _counts(steps: "_Steps", sources: EventSources, events: EventTables, *, in_s
     rows, windows = count_rows(sources), steps.rows("phases")
     large = find_large(sources, rows)
     small = {run: number for run, number in rows.items() if run not in large}
-    counts = read_counts(steps.spark, sources, windows, small)
+    counts = read_partitions(steps.spark, divide(sources, windows, small))
     if not large:
         return counts
     of_large = read_large_counts(steps.spark, sources.of_runs(large), windows)
@@ -231,19 +237,16 @@ class _Steps:
         self._computed: dict[str, Future[pa.Table | DataFrame]] = {}
         self._local: dict[str, DataFrame] = {}
 
-    def compute(self, tables: Mapping[str, _DeclareTable], persisted: Container[str]) -> None:
-        """Compute tables; each comes after those that it is made from.
-
-        The rows of a table, a few thousand, are fetched into this process; a persisted table stays in Spark.
-        """
+    def compute(self, tables: Mapping[str, _DeclareTable]) -> None:
+        """Compute tables; each comes after those that it is made from."""
         # A thread for each, since a thread waits for the tables that its own is made from.
         with ThreadPoolExecutor(len(tables)) as threads:
             for name, declare in tables.items():
-                self._computed[name] = threads.submit(
-                    self._compute, name, declare, stays=name in persisted, number=len(tables)
-                )
+                self._computed[name] = threads.submit(self._compute, name, declare, len(tables))
         for computed in self._computed.values():
             computed.result()
+        if _PERSISTED in tables:
+            self.table(_PERSISTED).unpersist()
         self._report_progress("", len(tables))
 
     def table(self, name: str) -> DataFrame:
@@ -259,15 +262,20 @@ class _Steps:
         return self._computed[name].result()
 
     def counts(self, table: str) -> DataFrame:
-        return counts_of(self.table("counts"), table)
+        return counts_of(self.table(_PERSISTED), table)
 
-    def _compute(self, name: str, declare: _DeclareTable, *, stays: bool, number: int) -> pa.Table | DataFrame:
+    def _compute(self, name: str, declare: _DeclareTable, number: int) -> pa.Table | DataFrame:
         table = declare()
         self._report_progress(name, number)
         if table is None:
             return TABLES[name].schema.empty_table()
         # One partition, so that no table made from it needs a shuffle.
-        return table.coalesce(1).localCheckpoint() if stays else table.toArrow()
+        if name != _PERSISTED:
+            return table.toArrow()
+        # One partition, so that no table made from it needs a shuffle. Spark computes it again if an executor is lost.
+        persisted = table.coalesce(1).persist()
+        persisted.count()
+        return persisted
 
     def _report_progress(self, name: str, number: int) -> None:
         if self._progress is not None:

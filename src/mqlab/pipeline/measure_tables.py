@@ -5,7 +5,7 @@ are checked before the pipeline and before a report.
 """
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,15 +74,20 @@ class EventSources:
 
 def examine_events(folder: RunFolder) -> EventSources:
     """Read every event file of the folder once and check it."""
-    paths = [(table, path) for table in TABLES for path in folder.event_files(table)]
+    # A task may run in another folder.
+    paths = [path.absolute() for table in TABLES for path in folder.event_files(table)]
     with ThreadPoolExecutor(_THREADS) as threads:
-        examined = [*threads.map(examine, (path for _, path in paths))]
+        return event_sources(threads.map(examine, paths))
+
+
+def event_sources(examined: Iterable[EventFile]) -> EventSources:
+    """The event files of a folder: all of them, since a run that has no row in `runs` is damaged."""
     files: dict[str, list[EventFile]] = {table: [] for table in TABLES}
     damaged: dict[int | None, str] = {}
-    for (table, path), file in zip(paths, examined, strict=True):
-        files[table].append(file)
+    for file in examined:
+        files[file.path.parent.name].append(file)
         if file.damage:
-            damaged.setdefault(file.run, f"damaged: {path.relative_to(folder.path)} {file.damage}")
+            damaged.setdefault(file.run, f"damaged: events/{_name(file.path)} {file.damage}")
     recorded = {file.run for file in files["runs"]}
     for file in (file for of_table in files.values() for file in of_table):
         if file.run is not None and file.run not in recorded:
@@ -96,14 +101,14 @@ def begin_measures(folder: RunFolder) -> None:
 
 
 def complete_measures(folder: RunFolder, sources: EventSources, tables: dict[str, Path]) -> None:
-    events = {_name(folder, file.path): file.checksum for files in sources.files.values() for file in files}
+    events = {_name(file.path): file.checksum for files in sources.files.values() for file in files}
     measures = {name: checksum(path) for name, path in tables.items()}
     _write(folder, {"complete": True, "events": events, "measures": measures})
 
 
 def check_measures(folder: RunFolder) -> None:
     """Raise NotMeasuredError if the measures are damaged or do not belong to the present events."""
-    path = _path(folder)
+    path = sources_file(folder)
     if not path.exists():
         raise NotMeasuredError(f"{folder.path}: not measured yet (it has no {path.relative_to(folder.path)})")
     try:
@@ -118,7 +123,7 @@ def check_measures(folder: RunFolder) -> None:
         if isinstance(error, NotMeasuredError):
             raise
         raise NotMeasuredError(f"{folder.path}: its measures are damaged") from error
-    now = {_name(folder, path): path for table in TABLES for path in folder.event_files(table)}
+    now = {_name(path): path for table in TABLES for path in folder.event_files(table)}
     for name in sorted(now.keys() ^ events.keys()):
         raise NotMeasuredError(f"{folder.path}: {name} was added or removed since the events were measured")
     for name, known in events.items():
@@ -140,19 +145,19 @@ def _unreadable_run(run: int, reason: str) -> JsonObject:
     return {"run": run, **texts, "repetition": 0, "parameters": "{}", "status": DAMAGED, "reason": reason, **counts}
 
 
-def _name(folder: RunFolder, path: Path) -> str:
-    return path.relative_to(folder.events).as_posix()
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
-def _path(folder: RunFolder) -> Path:
+def sources_file(folder: RunFolder) -> Path:
     return folder.measures / "sources.json"
 
 
 def _write(folder: RunFolder, record: JsonObject) -> None:
     folder.measures.mkdir(exist_ok=True)
-    unfinished = _path(folder).with_name(".sources.unfinished")
+    unfinished = sources_file(folder).with_name(".sources.unfinished")
     unfinished.write_text(json.dumps(record, indent=1) + "\n")
-    unfinished.replace(_path(folder))
+    unfinished.replace(sources_file(folder))
 
 
 def read_table(folder: RunFolder, table: str) -> list[JsonObject]:

@@ -1,16 +1,19 @@
 """Row groups of event files: which of them have rows of a block, and their rows, a few at a time."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mqlab.events.checksums import EventFile
 from mqlab.pipeline.kernels.blocks import PRODUCER, Extent
 from mqlab.pipeline.kernels.run_events import NEEDED, Array
+
+if TYPE_CHECKING:
+    # Tasks import this module, and executors have no package for checksums.
+    from mqlab.events.checksums import EventFile
 
 # Rows that are read at once.
 _BATCH_ROWS: Final = 1_000_000
@@ -41,14 +44,10 @@ class FileRows(NamedTuple):
     rows: pa.Table
 
 
-def row_groups(table: str, files: Iterable[EventFile]) -> Iterator[RowGroup]:
+def row_groups(table: str, files: Iterable["EventFile"]) -> Iterator[RowGroup]:
     for file in files:
-        for number, rows in enumerate(_sizes(pq.read_metadata(file.path))):
-            yield RowGroup(table, str(file.path), file.run, number, rows)
-
-
-def _sizes(metadata: pq.FileMetaData) -> list[int]:
-    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        for number, rows in enumerate(file.row_group_sizes()):
+            yield RowGroup(table, file.location, file.run, number, rows)
 
 
 def by_file(groups: Iterable[RowGroup]) -> RowGroups:
@@ -74,8 +73,7 @@ def read_rows(table: str, groups: dict[str, list[int]]) -> Iterator[FileRows]:
     """The rows of some row groups of files, with the columns that are needed."""
     for file, numbers in groups.items():
         with pq.ParquetFile(file) as opened:
-            sizes = _sizes(opened.metadata)
-            row_group = np.repeat(numbers, [sizes[number] for number in numbers])
+            row_group = np.repeat(numbers, [opened.metadata.row_group(number).num_rows for number in numbers])
             begin = 0
             for batch in opened.iter_batches(_BATCH_ROWS, numbers, [*NEEDED[table]]):
                 rows = pa.Table.from_batches([batch]).select(NEEDED[table])

@@ -1,46 +1,41 @@
-"""A source of Spark whose tasks read event files and count: whole runs, or a split or block of a large one.
+"""Tasks of Spark that read event files and count: whole runs, or a split or block of a large one.
 
-Tasks read the files themselves, so that the events of a run need neither a shuffle nor a way through Java. All counts
+Tasks read the files themselves, so that the events of a run need neither a shuffle nor a way through Java. Files that
+only Spark reads, through the connectors of Hadoop, come to the tasks as contents, through a shuffle. All counts
 are rows of one table, which one job makes: the column `counts` names the table that a row belongs to, and columns of
-other tables are null.
+other tables are null. Executors import this module: they have no package but numpy, pyarrow and pyspark.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from mqlab.events import schema
-from mqlab.json_values import JsonObject
 from mqlab.pipeline.kernels import blocks, run_counts, run_deliveries
 from mqlab.pipeline.kernels.blocks import EarlierAbove, Extent
 from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
-from mqlab.pipeline.measure_tables import EventSources
 from mqlab.pipeline.row_groups import BOUNDS, RowGroups, count_bounds, read_rows
-
-_NAME: Final = "mqlab-runs"
-_PARTITIONS: Final = "partitions"
-# Event rows of the runs in one partition: a task costs as much as some ten thousand of them. A larger run is alone.
-ROWS: Final = 250_000
-# Tables of events whose rows are many.
-LARGE_TABLES: Final = ("sends", "receipts", "round_trips", "operations")
 
 _ADDED: Final = {"deliveries": run_deliveries.SCHEMA, **run_counts.SCHEMAS}
 # The tables that cut large runs into blocks.
 _OF_BLOCKS: Final = {"cells": blocks.CELLS, "bounds": BOUNDS}
 SCHEMAS: Final = {**_ADDED, **_OF_BLOCKS}
 _COUNTS: Final = "counts"
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
+_PLACES: Final = pa.schema({"id": pa.int64(), "path": pa.string()})
+_WORK: Final = pa.schema({"id": pa.int64(), "partition": pa.string()})
 _SCHEMA: Final = pa.schema({
     _COUNTS: pa.string(), **{column.name: column.type for table in SCHEMAS.values() for column in table},
 })  # fmt: skip
@@ -65,39 +60,74 @@ class EventPartition:
     extents: list[Extent] = field(default_factory=list)
     earlier_above: list[EarlierAbove] = field(default_factory=list)
 
+    def paths(self) -> Iterator[str]:
+        for files in (*self.files.values(), *self.groups.values()):
+            yield from files
 
-def count_rows(sources: EventSources, tables: Iterable[str] = LARGE_TABLES) -> dict[int | None, int]:
-    """The number of rows of each run in these tables; of all runs together, as None, where files have several runs."""
-    rows: dict[int | None, int] = {}
-    for file in (file for table in tables for file in sources.readable(table)):
-        rows[file.run] = rows.get(file.run, 0) + pq.read_metadata(file.path).num_rows
-    return {None: sum(rows.values())} if None in rows else rows
-
-
-def read_counts(
-    spark: SparkSession, sources: EventSources, windows: pa.Table, rows: dict[int | None, int]
-) -> DataFrame:
-    """The counts of the runs in `rows`, which has the number of their event rows. `counts_of` gives a table of them."""
-    return read_partitions(spark, divide(sources, windows, rows))
+    def placed(self, places: Mapping[str, str]) -> "EventPartition":
+        """The same with other paths of its files."""
+        files = {table: [places[path] for path in paths] for table, paths in self.files.items()}
+        groups = {table: {places[path]: each for path, each in of.items()} for table, of in self.groups.items()}
+        return replace(self, files=files, groups=groups)
 
 
-def read_partitions(spark: SparkSession, partitions: list[EventPartition]) -> DataFrame:
-    spark.dataSource.register(RunCounts)
-    counts = spark.read.format(_NAME).option(_PARTITIONS, json.dumps([*map(vars, partitions)])).load()
+def read_partitions(spark: SparkSession, partitions: Sequence[EventPartition]) -> DataFrame:
+    """The counts of the partitions, each made by a task of its own. `counts_of` gives a table of them."""
+    schema = from_arrow_schema(_SCHEMA)
+    if any(is_url(path) for partition in partitions for path in partition.paths()):
+        return _with_contents(spark, partitions).groupBy("id").applyInArrow(_count_contents, schema).repartition(1)
     # A shuffle of these few rows: without it, one task would read all partitions into one.
-    return counts.repartition(1)
+    return one_a_task(spark, partitions).mapInArrow(_count_partitions, schema).repartition(1)
+
+
+def is_url(path: str) -> bool:
+    return _URL.match(path) is not None
+
+
+def one_a_task(spark: SparkSession, partitions: Sequence[EventPartition]) -> DataFrame:
+    """A row for each partition, as JSON, each of them alone in a task."""
+    # Joined by number: Spark sends the list once to each executor, not with each task.
+    numbers = spark.range(0, len(partitions), 1, max(1, len(partitions)))
+    return numbers.join(fn.broadcast(_work(spark, partitions)), "id")
+
+
+def _work(spark: SparkSession, partitions: Sequence[EventPartition]) -> DataFrame:
+    work = pa.table({"id": range(len(partitions)), "partition": [json.dumps(vars(each)) for each in partitions]}, _WORK)
+    return spark.createDataFrame(work, from_arrow_schema(_WORK))
+
+
+def _with_contents(spark: SparkSession, partitions: Sequence[EventPartition]) -> DataFrame:
+    """A row for each file of each partition, with its content, which Spark reads."""
+    places = [(number, path) for number, each in enumerate(partitions) for path in dict.fromkeys(each.paths())]
+    assigned = pa.table({"id": [number for number, _ in places], "path": [path for _, path in places]}, _PLACES)
+    contents = spark.read.format("binaryFile").load([*dict.fromkeys(path for _, path in places)])
+    return (
+        contents.select("path", "content")
+        .join(fn.broadcast(spark.createDataFrame(assigned, from_arrow_schema(_PLACES))), "path")
+        .join(fn.broadcast(_work(spark, partitions)), "id")
+    )
 
 
 def counts_of(counts: DataFrame, table: str) -> DataFrame:
     return counts.where(f"{_COUNTS} = '{table}'").select(SCHEMAS[table].names)
 
 
+def rows_of(counts: pa.Table, table: str) -> pa.Table:
+    """The same of counts that were fetched."""
+    columns = SCHEMAS[table]
+    return counts.filter(pc.equal(counts[_COUNTS], table)).select(columns.names).cast(columns)
+
+
+def without_blocks(counts: pa.Table) -> pa.Table:
+    return counts.filter(pc.invert(pc.is_in(counts[_COUNTS], pa.array([*_OF_BLOCKS]))))
+
+
 def ordered_counts(counts: pa.Table) -> dict[str, pa.Table]:
     """Each table of the counts but those of blocks, with its rows in order."""
     tables = {}
     for name, columns in _ADDED.items():
-        rows = counts.filter(pc.equal(counts[_COUNTS], name)).select(columns.names).cast(columns)
-        tables[name] = rows.sort_by([(key, "ascending") for key in _KEYS if key in columns.names]).combine_chunks()
+        order = [(key, "ascending") for key in _KEYS if key in columns.names]
+        tables[name] = rows_of(counts, name).sort_by(order).combine_chunks()
     return tables
 
 
@@ -108,69 +138,34 @@ def unite_counts(tables: dict[str, DataFrame]) -> DataFrame:
 
 
 def add_counts(counts: DataFrame) -> DataFrame:
-    """Add up rows that count different events of the same runs; without the tables of blocks."""
+    """Add up rows that count different events of the same runs."""
     summed = dict.fromkeys(name for columns in _ADDED.values() for name in columns.names if name not in _KEYS)
     added = [fn.expr(f"{_NOT_SUMMED.get(name, 'sum')}({name})").alias(name) for name in summed]
-    return counts.where(~fn.col(_COUNTS).isin(*_OF_BLOCKS)).groupBy(*_KEYS).agg(*added)
+    return counts.groupBy(*_KEYS).agg(*added)
 
 
-def windows_by_run(windows: pa.Table) -> dict[int, list[int]]:
-    return {
-        row["run"]: [row[name] for name in RunWindow._fields if row[name] is not None] for row in windows.to_pylist()
-    }
+def _count_partitions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The work of a task: its rows are partitions."""
+    for text in (text for batch in batches for text in batch["partition"].to_pylist()):
+        for name, rows in _count(EventPartition(**json.loads(text))):
+            if rows.num_rows:
+                yield from _widen(name, rows).to_batches()
 
 
-def divide(sources: EventSources, windows: pa.Table, rows: dict[int | None, int]) -> list[EventPartition]:
-    """Runs in their order, as many in a partition as it may have rows. Files of several runs are in one partition."""
-    files: dict[int | None, dict[str, list[str]]] = {}
-    for table in NEEDED:
-        for file in sources.readable(table):
-            run = None if None in rows else file.run
-            files.setdefault(run, {}).setdefault(table, []).append(str(file.path))
-    by_run = windows_by_run(windows)
-    partitions: list[EventPartition] = []
-    for run in sorted(files.keys() & rows.keys(), key=lambda run: run or 0):
-        if not partitions or partitions[-1].rows + rows[run] > ROWS:
-            partitions.append(EventPartition())
-        last = partitions[-1]
-        last.rows += rows[run]
-        last.windows |= by_run if run is None else {run: by_run[run]} if run in by_run else {}
-        for table, paths in files[run].items():
-            last.files[table] += paths
-    return partitions
-
-
-class RunCounts(DataSource):
-    """Made by Spark, on the driver and in every task."""
-
-    @classmethod
-    def name(cls) -> str:
-        return _NAME
-
-    def schema(self) -> StructType:
-        return from_arrow_schema(_SCHEMA)
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        del schema
-        # Removed: Spark sends this object to every task, which needs its own partition alone.
-        return _Reader(json.loads(self.options.pop(_PARTITIONS)))
-
-
-class _Reader(DataSourceReader):
-    def __init__(self, partitions: Sequence[JsonObject]) -> None:
-        self._partitions = partitions
-
-    def __getstate__(self) -> JsonObject:
-        """Nothing: Spark sends each task its own partition, and this object as well."""
-        return {}
-
-    def partitions(self) -> Sequence[InputPartition]:
-        return [InputPartition(partition) for partition in self._partitions] or [InputPartition(None)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:
-            return
-        for name, rows in _count(EventPartition(**partition.value)):
+def _count_contents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same with the contents of the files, which the task writes to a folder of its own."""
+    urls: dict[str, str] = {}
+    text = ""
+    with TemporaryDirectory(prefix="mqlab-events-") as folder:
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            file = Path(folder, str(len(urls)))
+            file.write_bytes(row["content"])
+            urls[str(file)], text = row["path"], row["partition"]
+        partition = EventPartition(**json.loads(text)).placed({url: file for file, url in urls.items()})
+        for name, rows in _count(partition):
+            if "file" in rows.column_names:
+                named = pa.array([urls[file] for file in rows["file"].to_pylist()], pa.string())
+                rows = rows.set_column(rows.column_names.index("file"), "file", named)
             if rows.num_rows:
                 yield from _widen(name, rows).to_batches()
 

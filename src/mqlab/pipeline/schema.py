@@ -11,6 +11,7 @@ from typing import Annotated, Final, get_args, get_type_hints
 
 import pyarrow as pa
 
+from mqlab.pipeline.kernels.count_keys import DELIVERY_CLASSES as DELIVERY_CLASSES
 from mqlab.study.metric import fewest_observations, is_throughput
 
 # The `status` of an audit.
@@ -20,11 +21,6 @@ FAILED: Final = "failed"  # a message was lost, duplicated without its mark, out
 VOID: Final = "void"
 INCOMPLETE: Final = "incomplete"  # the run, or an agent of it, did not come to its end
 
-# The delivery classes of an audit. A message counts once for each subscription, in every class that it belongs to.
-DELIVERY_CLASSES: Final = (
-    "delivered", "lost", "resent", "duplicated", "duplicated_resent", "duplicated_marked", "recovered", "out_of_order",
-    "unexpected",
-)  # fmt: skip
 # The classes that fail a run. Duplicates that are marked or that their producer made, and recovered messages, are
 # allowed.
 FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")

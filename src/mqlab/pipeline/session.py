@@ -5,7 +5,9 @@ import shutil
 import sys
 import tempfile
 from atexit import register
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,20 +20,22 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from mqlab.errors import MqlabError
+from mqlab.pipeline.executors import ship_package, why_unfit
 
 LOCAL: Final = "local[*]"
 _NEEDS_JAVA: Final = "the measures are computed by Spark, which needs a Java runtime, version 17 or later"
 
-# Settings for every master.
-_COMMON_SETTINGS: Final = {
-    "spark.app.name": "mqlab",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+# Without these, figures could change: no option may.
+_FIXED_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.adaptive.enabled": "true",
     # A sum that overflows or a division by zero must stop the pipeline, never become a figure.
     "spark.sql.ansi.enabled": "true",
+}
+# Settings for every master that this process starts a driver for.
+_COMMON_SETTINGS: Final = {
+    "spark.app.name": "mqlab",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
     # The pipeline has about 200 pieces of generated code; a cache of 100 would compile all of them in every pass.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # The debugging sends the line number of every column to Java, which makes the call three times as slow.
@@ -43,34 +47,71 @@ _COMMON_SETTINGS: Final = {
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 
 
+class SparkSettingError(MqlabError, ValueError):
+    """A setting of Spark cannot be used."""
+
+
 class SparkUnavailableError(MqlabError):
     """Spark cannot start here; the message is one sentence that says what is missing."""
 
 
-def spark_session(master: str | None = None) -> SparkSession:
-    """The session of this process, started on first use. `master` is a Spark master, or `sc://...` for Spark Connect.
+@dataclass(frozen=True)
+class SparkTarget:
+    """Where the pipeline runs: a Spark master, or `sc://...` for Spark Connect; None: this machine.
 
-    Raises `SparkUnavailableError`.
+    `settings` come before those of this module and of Spark's own configuration (SPARK_HOME, SPARK_CONF_DIR).
     """
-    target = master or LOCAL
+
+    master: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, master: str | None, settings: Sequence[str]) -> "SparkTarget":
+        """`settings`: as `key=value`. Raises SparkSettingError."""
+        parts = [text.partition("=") for text in settings]
+        for text, (key, equals, _) in zip(settings, parts, strict=True):
+            if not equals or not key.startswith("spark."):
+                raise SparkSettingError(f"--conf {text}: must be spark.KEY=VALUE")
+            if key in _FIXED_SETTINGS or key == "spark.master":
+                raise SparkSettingError(f"--conf {text}: {key} cannot be set")
+        return cls(master, {key: value for key, _, value in parts})
+
+
+def spark_session(target: SparkTarget | None = None) -> SparkSession:
+    """The session of this process, started on first use. Raises `SparkUnavailableError`."""
+    target = target or SparkTarget()
+    master = target.master or LOCAL
     try:
-        return _connect(target) if target.startswith("sc://") else _start_session(target)
+        session = _connect(master, target) if master.startswith("sc://") else _start_session(master, target)
+        reason = "" if master.startswith("local") else _prepare_executors(session)
     except (PySparkException, Py4JError, ImportError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise SparkUnavailableError(f"Spark did not start on {target}: {reason}") from error
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise SparkUnavailableError(f"Spark did not start on {master}: {reason}") from error
+    if reason:
+        session.stop()
+        raise SparkUnavailableError(f"Spark cannot compute on {master}: {reason}")
+    return session
 
 
-def _connect(url: str) -> SparkSession:
+def _prepare_executors(session: SparkSession) -> str:
+    ship_package(session, _scratch_folder())
+    return why_unfit(session)
+
+
+def _connect(url: str, target: SparkTarget) -> SparkSession:
     # Checked first: the client of Spark Connect ends the process when one of them is missing.
     missing = [name for name in ("grpc", "pandas", "zstandard") if find_spec(name) is None]
     if missing:
-        raise ImportError(f"Spark Connect needs {', '.join(missing)} (pip install 'pyspark[connect]')")
-    return SparkSession.builder.remote(url).getOrCreate()
+        raise ImportError(f"Spark Connect needs {', '.join(missing)} (pip install 'mqlab[connect]')")
+    builder = SparkSession.builder.remote(url)
+    for name, value in ({**target.settings} | _FIXED_SETTINGS).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
-def _start_session(master: str) -> SparkSession:
+def _start_session(master: str, target: SparkTarget) -> SparkSession:
     conf = SparkConf().setMaster(master)
-    for name, value in (_COMMON_SETTINGS | _local_settings(master)).items():
+    for name, value in (_COMMON_SETTINGS | _local_settings(master) | {**target.settings} | _FIXED_SETTINGS).items():
         conf.set(name, value)
 
     def start() -> SparkSession:
@@ -89,6 +130,7 @@ def _local_settings(master: str) -> dict[str, str]:
         return {}
     scratch = _scratch_folder()
     return {
+        "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
@@ -124,7 +166,7 @@ def _start_java(conf: SparkConf) -> Any:
     if not shutil.which("java", path=str(Path(home, "bin")) if home else None):
         searched = f"in JAVA_HOME ({home})" if home else "through JAVA_HOME or PATH"
         raise SparkUnavailableError(f"{_NEEDS_JAVA}: none was found {searched}")
-    # The Python of the tasks has the lab installed, whatever `python3` is.
+    # The Python of the tasks has the version of this one, whatever `python3` is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = _scratch_folder() / "spark.log"
     try:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 
 from mqlab.cli.console import Exit, fail
 from mqlab.cli.interrupt import exit_on_signal
+from mqlab.cli.measure import spark_target
 from mqlab.pipeline.history.dataset import HistoryFilter, NoHistoryError, read_history
 from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
 
@@ -39,7 +40,7 @@ def history_filter(since: datetime | None, **patterns: list[str] | None) -> Hist
 def query(runs: Path, chosen: HistoryFilter, master: str | None, compute: Callable[[DataFrame], T]) -> T:
     """Let Spark compute something from the chosen measures. Ends the command on an error."""
     with _errors(runs), exit_on_signal("interrupted"):
-        return compute(read_history(spark_session(master), runs, chosen))
+        return compute(read_history(spark_session(spark_target(master, None)), runs, chosen))
 
 
 @contextmanager

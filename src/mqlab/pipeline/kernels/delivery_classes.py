@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.pipeline.event_tables import within_measure
+from mqlab.pipeline.kernels.count_keys import DELIVERY_CLASSES
 from mqlab.pipeline.kernels.histogram import bucket, exact_total
-from mqlab.pipeline.schema import DELIVERY_CLASSES
 
 
 def delivery_classes(segments: DataFrame, windows: DataFrame, clocks: DataFrame) -> DataFrame:

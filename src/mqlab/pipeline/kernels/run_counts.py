@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqlab.events.schema import CONFIRMED
-from mqlab.pipeline.event_tables import SLOT
+from mqlab.pipeline.kernels.count_keys import SLOT, SUCCESS_CODES
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
 from mqlab.pipeline.kernels.run_events import NEVER, Array, RunWindow, array, distinct, highest_before, keys
-from mqlab.pipeline.tables.operations import SUCCESS_CODES
 
 _INT, _LONG, _TEXT, _TOTAL = pa.int32(), pa.int64(), pa.string(), pa.decimal128(38, 0)
 _MOVED: Final = ("sent", "received", "bytes_received", "damaged", "sends", "receipts")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqlab.events.schema import CONFIRMED, UNKNOWN
+from mqlab.pipeline.kernels.count_keys import DELIVERY_CLASSES
 from mqlab.pipeline.kernels.deliveries import NO_SUBSCRIPTION
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
 from mqlab.pipeline.kernels.run_events import (
@@ -27,7 +28,6 @@ from mqlab.pipeline.kernels.run_events import (
     keys,
     paired,
 )
-from mqlab.pipeline.schema import DELIVERY_CLASSES
 
 _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "sends": ("run", "destination", "producer", "first_seq", "count", "outcome", "t_planned", "t_sent"),

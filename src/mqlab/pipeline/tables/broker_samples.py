@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import DepthRow, columns
 

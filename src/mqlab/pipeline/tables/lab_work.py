@@ -2,21 +2,22 @@
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.event_tables import local_table
 
-_KEY: Final = {"pattern": "string", "send": "string", "transacted": "boolean", "size": "bigint"}
+_KEY: Final = {"pattern": pa.string(), "send": pa.string(), "transacted": pa.bool_(), "size": pa.int64()}
 _COSTS: Final = ("sent_call", "sent_message", "received_call", "received_message")
+_CALIBRATIONS: Final = pa.schema({**_KEY, **dict.fromkeys(_COSTS, pa.float64())})
 
 
 def calibrations(spark: SparkSession, meta: JsonObject) -> DataFrame:
     """One row for each pattern, way of sending and size: CPU seconds of the lab for a call and for each message."""
-    names = (*_KEY, *_COSTS)
-    rows = [tuple(row[name] for name in names) for row in meta.get("calibrations") or () if "sent_call" in row]
-    types = {**_KEY, **dict.fromkeys(_COSTS, "double")}
-    return spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in types.items()))
+    rows = [row for row in meta.get("calibrations") or () if "sent_call" in row]
+    return local_table(spark, pa.Table.from_pylist(rows, _CALIBRATIONS))
 
 
 def lab_work(activity: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:

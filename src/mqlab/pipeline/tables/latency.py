@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import CONFIRMED
-from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
+from mqlab.pipeline.event_tables import within_measure
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles, upper_edge
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import LatencyRow, columns

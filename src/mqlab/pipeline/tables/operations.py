@@ -5,15 +5,13 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SUCCESS_CODES
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles
 from mqlab.pipeline.schema import OperationSummaryRow, columns
 
 _POINT: Final = ("scenario", "point", "system")
 _OPERATION: Final = ("application", "operation")
 _PER_MILLE: Final = {"p50": 500, "p90": 900, "p99": 990}
-# The codes of operations that succeeded.
-SUCCESS_CODES: Final = ("", "0", "ok")
 
 
 def operation_counts(operations: DataFrame) -> DataFrame:

@@ -5,7 +5,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS, within_measure
+from mqlab.pipeline.event_tables import within_measure
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import BUSY_PERCENT, LAB, MACHINE_FULL
 from mqlab.pipeline.tables.broker_samples import IS_BROKER

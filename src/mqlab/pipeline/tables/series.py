@@ -5,7 +5,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS, SLOT, SLOTS_A_SECOND, within_measure
+from mqlab.pipeline.event_tables import within_measure
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SLOT, SLOTS_A_SECOND
 from mqlab.pipeline.schema import PaceRow, RunColumns, SeriesRow, columns
 
 _RUN: Final = columns(RunColumns)

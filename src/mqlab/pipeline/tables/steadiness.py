@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import NANOSECONDS, SLOT
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SLOT
 from mqlab.pipeline.kernels.trend import CRITICAL, trends
 from mqlab.pipeline.tables.audit import EventCounts
 from mqlab.study.steadiness import MAX_GAP

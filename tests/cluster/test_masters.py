@@ -1,0 +1,90 @@
+"""The same tables, bit for bit, on this machine, on a standalone cluster and through Spark Connect: all real servers.
+
+The executors have a Python with numpy and pyarrow alone, so that this package must come with the job.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cluster.spark_servers import QUICK_JAVA, Cluster, connect_server, plain_python, standalone_cluster
+from mqlab.events.folder import RunFolder, run_name
+from mqlab.events.recorder import event_table
+from mqlab.pipeline.measure import measure
+from mqlab.pipeline.schema import TABLES
+from pipeline.cases import CASES, EXHIBITS
+from pipeline.synthetic_runs import write
+
+# For tables of a few rows.
+SMALL = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=2", "spark.sql.adaptive.enabled=false")
+ON_LOOPBACK = (*SMALL, "spark.driver.host=127.0.0.1", "spark.executor.memory=500m")
+# Some of all, of each kind.
+RUNS = [*CASES.values()][::4]
+
+
+@pytest.fixture(scope="module")
+def local(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A file for each run and table, as agents write them."""
+    folder = write(tmp_path_factory.mktemp("local"), [])
+    for run in RUNS:
+        for table, rows in run.tables().items():
+            if rows:
+                events = event_table(table, ({"run": run.number, **row} for row in rows))
+                folder.write_events(table, run_name(run.number), events)
+    measure(spark, folder, exhibits=EXHIBITS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plain_python(tmp_path_factory.mktemp("python"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def copied(local: RunFolder, path: Path) -> RunFolder:
+    """The events, without the measures."""
+    shutil.copytree(local.path, path, ignore=shutil.ignore_patterns("measures"))
+    return RunFolder(path)
+
+
+def drive(*arguments: object, python: Path) -> str:
+    environment = {
+        **os.environ, "PYTHONPATH": ":".join(filter(None, sys.path)), "PYSPARK_PYTHON": str(python),
+        "JDK_JAVA_OPTIONS": QUICK_JAVA,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "cluster.driver", *map(str, arguments)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800, check=False)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    return ended.stdout
+
+
+def tables(folder: RunFolder) -> dict[str, bytes]:
+    return {name: (folder.measures / name / "part.parquet").read_bytes() for name in TABLES}
+
+
+def test_a_cluster_gives_the_same_tables_also_if_it_loses_all_executors(
+    local: RunFolder, cluster: Cluster, python: Path, tmp_path: Path
+) -> None:
+    folder = copied(local, tmp_path / "run")
+    workers = [worker.pid for worker in cluster.workers]
+    said = drive(cluster.master, folder.path, "--lose", *workers, "--conf", *ON_LOOPBACK, python=python)
+    assert said == f"killed {len(workers)}\n"
+    assert tables(folder) == tables(local)
+
+
+def test_spark_connect_gives_the_same_tables(local: RunFolder, python: Path, tmp_path: Path) -> None:
+    folder = copied(local, tmp_path / "run")
+    with connect_server(tmp_path, python, *SMALL) as address:
+        drive(address, folder.path, python=python)
+    assert tables(folder) == tables(local)

@@ -1,0 +1,78 @@
+"""Run folders that only Spark reads. Here Spark reads them on this machine: `make test-cluster` has S3 and HDFS."""
+
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mqlab.events.folder import NotARunFolderError, RunFolder
+from mqlab.pipeline import large_runs
+from mqlab.pipeline.kernels.crc32c import crc32c
+from mqlab.pipeline.measure import audit, differing_counts, measure
+from mqlab.pipeline.measure_tables import check_measures, read_table
+from mqlab.pipeline.remote_folder import RemoteFolder
+from mqlab.pipeline.schema import TABLES
+from pipeline.cases import EXHIBITS
+from pipeline.random_runs import random_runs
+from pipeline.synthetic_runs import write
+from table_rows import Tables
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return write(tmp_path / "run", random_runs()[:6])
+
+
+def tables(folder: RunFolder) -> Tables:
+    return {name: read_table(folder, name) for name in TABLES}
+
+
+@pytest.mark.parametrize("block_rows", [large_runs.BLOCK_ROWS, 40])
+def test_the_measures_are_the_same_and_copied_back(
+    block_rows: int, folder: RunFolder, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those of runs that are cut into blocks."""
+    monkeypatch.setattr(large_runs, "BLOCK_ROWS", block_rows)
+    measure(spark, folder, exhibits=EXHIBITS)
+    expected = tables(folder)
+    for file in folder.measures.rglob("*.*"):
+        file.unlink()
+    remote = RemoteFolder.fetch(spark, folder.path.as_uri(), tmp_path / "copy")
+    assert not [*(remote.copy.events / "sends").glob("*")], "the events stay where they are"
+    measure(spark, remote.copy, exhibits=EXHIBITS, sources=remote.sources)
+    remote.copy_back(spark)
+    check_measures(folder)
+    assert tables(folder) == expected
+
+
+def test_sql_counts_the_same_events(folder: RunFolder, spark: SparkSession, tmp_path: Path) -> None:
+    remote = RemoteFolder.fetch(spark, folder.path.as_uri(), tmp_path / "copy")
+    assert differing_counts(spark, remote.copy, remote.sources) == []
+
+
+@pytest.mark.parametrize("table", ["sends", "clocks"])
+def test_a_damaged_file_voids_its_run(table: str, folder: RunFolder, spark: SparkSession, tmp_path: Path) -> None:
+    (file,) = folder.event_files(table)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    remote = RemoteFolder.fetch(spark, folder.path.as_uri(), tmp_path / "copy")
+    assert remote.sources.damaged == {None: f"damaged: events/{table}/{file.name} does not match its checksum"}
+    assert {row["status"] for row in audit(spark, folder)} == {"void"}
+
+
+def test_a_folder_that_is_none_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotARunFolderError, match="not a run folder"):
+        RemoteFolder.fetch(spark, (tmp_path / "empty").as_uri(), tmp_path / "copy")
+    with pytest.raises(NotARunFolderError, match="cannot be listed"):
+        RemoteFolder.fetch(spark, (tmp_path / "absent").as_uri(), tmp_path / "copy")
+
+
+@given(st.integers(0, 20_000), st.binary(max_size=64))
+def test_checksums_are_those_of_the_library(zeros: int, text: bytes) -> None:
+    for content in (text + bytes(zeros) + text, text * (zeros // 16)):
+        assert crc32c(content) == google_crc32c.value(content)
