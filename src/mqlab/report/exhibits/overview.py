@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mqlab.report.charts import bar_charts, svg
+from mqlab.report.charts import bar_charts
+from mqlab.report.charts.figures import chart_figure
 from mqlab.report.data.pairing import subjects
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.exhibits import bar
@@ -34,12 +35,13 @@ def overview(results: RunResults) -> Figure | None:
     description = (
         f"{title}: published figures as circles, those measured here as diamonds{_OWN_COLOURS if several else ''}."
     )
-    picture = svg.clean(bar_charts.dots(bars, METRICS[metric].unit), "overview", description)
     note = (
-        "Circles are published, all else was measured here. The machines differ: compare the shape from scenario "
-        "to scenario, not the distance between a circle and a diamond."
+        "Circles are published, all else was measured here: the mean with its 95 % interval, and below it a small dot "
+        "for each run. The machines differ: compare the shape from scenario to scenario, not the distance between a "
+        "circle and a diamond."
     )
-    return Figure("overview", title, picture, description, (note,), wide=True)
+    drawn = bar_charts.dots(bars, METRICS[metric].unit)
+    return chart_figure("overview", title, drawn, description, (note,), wide=True)
 
 
 def _each(results: RunResults, metric: str) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from mqlab.study.steadiness import MAX_GAP
 
 _COUNTS: Final = ("sent", "expected", *schema.DELIVERY_CLASSES)
 # The most rows of the table of operations; those with the highest counts are shown.
-_OPERATIONS: Final = 200
+_OPERATIONS: Final = 120
 
 
 def audit_table(results: RunResults) -> Table:
