@@ -45,7 +45,7 @@ def _kind(point: Point) -> str:
 
 
 def series_figure(results: RunResults, point: Point) -> Figure | None:
-    """Messages in each second; None of runs with so few seconds that a table says as much."""
+    """Messages in each second. Runs of a few seconds have no figure (None): their rate says as much."""
     place = (point.scenario, point.name)
     rows = [row for row in results.series if (row.scenario, row.point) == place]
     lines = [line for system in results.systems for line in _lines(rows, system.name, system.stamps)]

@@ -27,11 +27,11 @@ def undecided(verdicts: Sequence[Verdict]) -> Undecided | None:
         return None
     text = f"{count(len(open_claims), 'claim is', 'claims are')} undecided"
     # `missing` is "about 3 more minutes: COMMAND" of a claim that more runs can decide.
-    costs = sorted((v.missing_minutes or 0.0, *v.missing.split(": ", 1)) for v in open_claims if ": " in v.missing)
+    costs = sorted((v.missing_minutes or 0.0, v.missing) for v in open_claims if ": " in v.missing)
     if not costs:
         return Undecided(f"{text}; the verdicts below say what each of them lacks.", "")
     near = [cost for cost in costs if cost[0] <= _PATIENCE_MINUTES] or costs[:1]
-    _, minutes, command = near[-1]
+    minutes, _, command = near[-1][1].partition(": ")
     return Undecided(f"{text}; {minutes} would decide {len(near):,} of {len(open_claims):,}.", command)
 
 

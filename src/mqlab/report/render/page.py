@@ -10,11 +10,10 @@ from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits import lab_tables, run_tables
 from mqlab.report.exhibits.answer import answer, scenario_answers
-from mqlab.report.exhibits.compare import comparison_table, rate_against_latency
+from mqlab.report.exhibits.compare import comparison_table, overview, rate_against_latency
 from mqlab.report.exhibits.curves import latency_figure, series_figure
 from mqlab.report.exhibits.exhibits import blocks
 from mqlab.report.exhibits.headline import headline, lengths, rate_tiles, verdict_tile, warnings
-from mqlab.report.exhibits.overview import overview
 from mqlab.report.exhibits.trust import trust_lights, undecided
 from mqlab.report.render import formatting
 from mqlab.report.render.content import Block, Page, Prose, Section, Tab

@@ -161,7 +161,6 @@
       });
       this.addHovers(spec);
       spec.autosize = { type: "pad" };
-      spec.config.aria = false;
       return spec;
     }
 
@@ -218,15 +217,17 @@
 
     async embed(target, spec) {
       const vegaEmbed = await library();
-      return vegaEmbed(target, spec, { actions: false, renderer: "svg", ast: true, logLevel: 0, tooltip: { disableDefaultStyle: true } });
+      const made = await vegaEmbed(target, spec, { actions: false, renderer: "svg", ast: true, logLevel: 0, tooltip: { disableDefaultStyle: true } });
+      target.setAttribute("role", "img");
+      target.setAttribute("aria-label", this.figure.querySelector("figcaption").textContent);
+      target.querySelector("svg").setAttribute("aria-hidden", "true");
+      return made;
     }
 
     async draw() {
       const width = this.frame.clientWidth || this.natural;
       const holder = document.createElement("div");
       holder.className = "live";
-      holder.setAttribute("role", "img");
-      holder.setAttribute("aria-label", this.figure.querySelector("figcaption").textContent);
       const made = await this.embed(holder, this.drawn(Math.min(width, Math.max(this.natural, 480))));
       if (this.view) this.view.finalize();
       this.view = made.view;
@@ -335,7 +336,7 @@
         const element = parent.appendChild(document.createElement("button"));
         element.type = "button";
         element.textContent = text;
-        element.setAttribute("aria-label", `${label}: ${title}`);
+        element.setAttribute("aria-label", `${text}: ${title}`);
         element.title = label;
         if (pressed !== undefined) element.setAttribute("aria-pressed", String(pressed));
         element.addEventListener("click", () => act(element));
@@ -344,11 +345,11 @@
       const press = (element, on) => element.setAttribute("aria-pressed", String(on));
       const tools = bar("tools");
       button(tools, "Enlarge", "Enlarge", () => this.enlarge());
-      button(tools, "+", "Zoom in", () => this.zoom(0.5));
-      button(tools, "\u2212", "Zoom out", () => this.zoom(2));
-      button(tools, "Reset", "Reset the zoom", () => this.zoom(0));
+      button(tools, "Zoom in", "Zoom in, or Ctrl and the wheel", () => this.zoom(0.5));
+      button(tools, "Zoom out", "Zoom out", () => this.zoom(2));
+      button(tools, "Reset zoom", "Show all again", () => this.zoom(0));
       if (this.reading.valueAxis) {
-        button(tools, "Log", "Logarithmic axis", (element) => {
+        button(tools, "Log axis", "Logarithmic or linear axis", (element) => {
           this.log = !this.log;
           press(element, this.log);
           this.start = this.draw();
