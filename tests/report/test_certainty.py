@@ -93,13 +93,6 @@ def test_a_headline_counts_a_request_and_its_reply_once(tmp_path: Path) -> None:
     assert tile.figure == "1.5 k messages/s"
 
 
-def test_a_chart_of_one_bucket_is_a_sentence(small: SyntheticRuns, write: Write) -> None:
-    small.rows["series"] = [row for row in small.rows["series"] if row["second"] == 1]
-    page = ReadPage.of(write_report(write(small)))
-    assert not [title for title in page.figures if "second by second" in title]
-    assert "second by second, measured here: not drawn, the runs have a single second" in page.text
-
-
 def test_names_of_systems_may_break_in_the_table_of_studies(small: SyntheticRuns, write: Write) -> None:
     """Long ones drove the columns with the audits and the claims off the page."""
     index = write_index([write(small), write(small)]).read_text()

@@ -151,8 +151,9 @@ class TestPictures:
     def test_bars_are_grouped(self, page: ReadPage) -> None:
         says = next(says for says in page.pictures if says.startswith("Bulk"))
         assert says == (
-            f"Bulk, messages/s. 100B, {OURS}, measured here: 1,000; 100B, {SCAN}, measured here: 500; "
-            f"1KiB, {OURS}, measured here: 1,000; 1KiB, {SCAN}, measured here: 500"
+            f"Bulk, messages/s. 100B, {OURS}, measured here: 1,000 ± 20 messages/s; "
+            f"100B, {SCAN}, measured here: 500 ± 10 messages/s; 1KiB, {OURS}, measured here: 1,000 ± 20 messages/s; "
+            f"1KiB, {SCAN}, measured here: 500 ± 10 messages/s"
         )
 
     def test_time_series_mark_when_producers_were_held_back(self, page: ReadPage) -> None:

@@ -57,8 +57,9 @@ def test_warm_up_runs_are_noted(made: SyntheticRuns, write: Write) -> None:
 
 def test_the_ledger_is_in_the_report(made: SyntheticRuns, write: Write) -> None:
     page = build(RunResults.of(write(made)))
-    section = next(section for section in page.sections if section.title == "Systems")
-    assert [getattr(block, "title", "") for block in section.blocks][1] == "Durability of confirmations"
+    section = next(section for section in page.sections if section.id == "durability")
+    assert [getattr(block, "title", "") for block in section.blocks] == ["Durability of confirmations"]
+    assert page.lights[-1].section == section.id, "the light of like for like leads to it"
 
 
 def test_what_a_system_lacks_stands_in_place_of_a_figure(made: SyntheticRuns, write: Write) -> None:

@@ -28,17 +28,17 @@ FAR_APART = [
 
 
 def test_bars_have_their_origin_as_colour_and_in_words() -> None:
-    picture = bar_charts.bars(FAR_APART, "messages/s")
+    picture = bar_charts.bars(FAR_APART, "messages/s").svg
     assert labels(picture, "bar") == [
         ("HornetQ 2.1.1, published: 263,454", PUBLISHED_COLOUR),
         ("OpenMQ 4.4, published: 4,915", PUBLISHED_COLOUR),
-        ("embedded [sync: off], measured here: 21,000,000", MEASURED_COLOUR),
+        ("embedded [sync: off], measured here: 21,000,000 ± 100,000", MEASURED_COLOUR),
     ]
     assert {"published", "measured here", "263,454", "4,915", "21,000,000", "[sync: off]"} <= set(texts(picture))
 
 
 def test_a_wide_range_has_a_log_axis_that_says_so() -> None:
-    wide, narrow = bar_charts.bars(FAR_APART, "messages/s"), bar_charts.bars(FAR_APART[:1], "messages/s")
+    wide, narrow = bar_charts.bars(FAR_APART, "messages/s").svg, bar_charts.bars(FAR_APART[:1], "messages/s").svg
     assert any("log scale" in text for text in texts(wide))
     assert "messages/s" in texts(narrow)
     assert {"1k", "10k", "100k", "1M", "10M"} <= set(texts(wide))
@@ -57,13 +57,13 @@ def rules(picture: str) -> int:
 
 
 def test_only_an_interval_has_a_whisker() -> None:
-    assert rules(bar_charts.bars(FAR_APART, "messages/s")) == 1
-    assert rules(bar_charts.bars(FAR_APART[:2], "messages/s")) == 0
+    assert rules(bar_charts.bars(FAR_APART, "messages/s").svg) == 1
+    assert rules(bar_charts.bars(FAR_APART[:2], "messages/s").svg) == 0
 
 
 def test_a_bar_without_a_value_keeps_its_place() -> None:
     given = [bar_charts.Bar("first", None, None, MEASURED, "n/a"), bar_charts.Bar("second", 5.0, None, MEASURED, "5")]
-    picture = bar_charts.bars(given, "messages/s")
+    picture = bar_charts.bars(given, "messages/s").svg
     assert [words for words, _ in labels(picture, "bar")] == ["second, measured here: 5"]
     shown = texts(picture)
     assert shown.index("first") < shown.index("second")
@@ -72,18 +72,18 @@ def test_a_bar_without_a_value_keeps_its_place() -> None:
 
 
 def test_no_value_at_all_is_still_a_chart() -> None:
-    assert "n/a" in texts(bar_charts.bars([bar_charts.Bar("only", None, None, MEASURED, "n/a")], "messages/s"))
+    assert "n/a" in texts(bar_charts.bars([bar_charts.Bar("only", None, None, MEASURED, "n/a")], "messages/s").svg)
 
 
 def test_an_interval_wider_than_its_value_stays_in_the_chart() -> None:
     given = [bar_charts.Bar("a", 10.0, 90.0, MEASURED, "10"), bar_charts.Bar("b", 1000.0, 9000.0, MEASURED, "1,000")]
-    picture = bar_charts.bars(given, "messages/s")
+    picture = bar_charts.bars(given, "messages/s").svg
     assert "NaN" not in picture
     assert rules(picture) == 2
 
 
 def test_dots_show_every_point_and_system() -> None:
-    picture = bar_charts.dots([("A", bar) for bar in FAR_APART] + [("B", FAR_APART[0])], "messages/s")
+    picture = bar_charts.dots([("A", bar) for bar in FAR_APART] + [("B", FAR_APART[0])], "messages/s").svg
     assert len(labels(picture, "point")) == 4
     assert "messages/s, log scale" in texts(picture)
 
@@ -91,7 +91,7 @@ def test_dots_show_every_point_and_system() -> None:
 def test_long_names_stand_one_below_the_other_in_the_legend() -> None:
     def legend_height(words: str) -> float:
         here = [bar_charts.Bar(f"embedded:{n}\n[sync {words}]", 1.0 + n, None, MEASURED, "1") for n in range(2)]
-        picture = bar_charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s")
+        picture = bar_charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s").svg
         top = re.search(r"translate\([\d.]+,([\d.]+)\)", picture)
         assert top is not None
         return float(top[1])
@@ -102,7 +102,7 @@ def test_long_names_stand_one_below_the_other_in_the_legend() -> None:
 
 def test_each_of_several_systems_has_its_dots_in_its_colour() -> None:
     here = [bar_charts.Bar(f"s{n}\n[x: y]", 10.0 + n, None, MEASURED, "10") for n in range(len(PALETTE) + 1)]
-    picture = bar_charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s")
+    picture = bar_charts.dots([("A", bar) for bar in [FAR_APART[0], *here]], "messages/s").svg
     colours = [colour for _, colour in labels(picture, "point")]
     assert colours == [PUBLISHED_COLOUR, *PALETTE, PALETTE[0]]
     assert {"published", *(f"s{n} [x: y]" for n in range(len(here)))} <= set(texts(picture))
@@ -110,39 +110,39 @@ def test_each_of_several_systems_has_its_dots_in_its_colour() -> None:
     shapes = re.findall(r'aria-roledescription="point"[^>]*d="([^"]*)"', picture)
     shapes = shapes or re.findall(r'd="([^"]*)"[^>]*aria-roledescription="point"', picture)
     assert len(set(shapes)) == 3
-    alone = bar_charts.dots([("A", bar) for bar in FAR_APART], "messages/s")
+    alone = bar_charts.dots([("A", bar) for bar in FAR_APART], "messages/s").svg
     assert {"published", "measured here"} <= set(texts(alone))
 
 
 def test_names_cannot_become_markup() -> None:
     name = "<script>alert(1)</script>"
-    picture = bar_charts.bars([bar_charts.Bar(name, 5.0, None, MEASURED, "5")], "messages/s")
+    picture = bar_charts.bars([bar_charts.Bar(name, 5.0, None, MEASURED, "5")], "messages/s").svg
     assert name in texts(picture)
     assert "<script" not in picture
 
 
 def test_latencies_have_a_percentile_axis_and_marks() -> None:
     curve = line_charts.Curve("embedded", [(0.1, 1e-4), (0.5, 4e-4), (0.999, 0.02)], [(0.5, 4e-4, "50 %: 400 µs")])
-    picture = line_charts.latencies([curve], ["embedded"])
+    picture = line_charts.latencies([curve], ["embedded"]).svg
     assert {"50 %", "90 %", "99 %", "100 µs", "1 ms", "30 ms", "latency, log scale"} <= set(texts(picture))
     assert ("embedded: 50 %: 400 µs", MEASURED_COLOUR) in labels(picture, "circle")
 
 
 def test_a_system_keeps_its_colour_when_it_is_alone() -> None:
     curve = line_charts.Curve("second", [(0.5, 1e-3), (0.9, 2e-3)], [(0.5, 1e-3, "x")])
-    picture = line_charts.latencies([curve], ["first", "second"])
+    picture = line_charts.latencies([curve], ["first", "second"]).svg
     assert labels(picture, "circle")[0][1] == PALETTE[1]
     assert "first" not in texts(picture)
 
 
 def test_a_latency_of_zero_does_not_break_the_log_axis() -> None:
-    picture = line_charts.latencies([line_charts.Curve("a", [(0.5, 0.0), (0.9, 1e-3)], [])], ["a"])
+    picture = line_charts.latencies([line_charts.Curve("a", [(0.5, 0.0), (0.9, 1e-3)], [])], ["a"]).svg
     assert "NaN" not in picture
 
 
 def test_series_veils_the_phases_that_do_not_count() -> None:
     lines = [line_charts.Steps("embedded", "1", side, [(0, 5.0), (1, 9.0), (2, 1.0)]) for side in ("received", "sent")]
-    picture = line_charts.series(lines, [line_charts.Band("warm-up", 0, 1)], ["embedded"])
+    picture = line_charts.series(lines, [line_charts.Band("warm-up", 0, 1)], ["embedded"]).svg
     assert {"warm-up", "received", "sent", "embedded"} <= set(texts(picture))
     assert {"0", "3"} <= set(texts(picture)), "the last second reaches to its end"
 

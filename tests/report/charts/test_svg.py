@@ -35,10 +35,16 @@ def test_ids_are_the_pictures_own() -> None:
 
 
 def test_words_stay_words() -> None:
-    cleaned = clean('<text aria-label="url(#c1) &lt;b&gt;">&lt;script&gt; &amp; co</text>')
-    text = ET.fromstring(cleaned)[0]
+    (text,) = ET.fromstring(clean('<text aria-label="a mark">&lt;script&gt; &amp; co</text>'))
     assert text.text == "<script> & co"
-    assert text.get("aria-label") == "url(#c1) <b>"
+    assert text.attrib == {}, "a picture has one description: that of the whole"
+
+
+def test_positions_are_rounded() -> None:
+    cleaned = clean('<path d="M1.23456,7L0.5,100.125" transform="translate(3.999,4)"/><text font-size="11.25">a</text>')
+    path, text = ET.fromstring(cleaned)
+    assert path.attrib == {"d": "M1.2,7L0.5,100.1", "transform": "translate(3.9,4)"}
+    assert text.get("font-size") == "11.25"
 
 
 def test_what_is_not_shown_is_left_out() -> None:

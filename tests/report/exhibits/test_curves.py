@@ -2,6 +2,7 @@
 
 import pytest
 
+from mqlab.report.charts.drawing import DrawnChart
 from mqlab.report.charts.line_charts import Band, Curve, Steps
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.curves import latency_figure, series_figure
@@ -15,9 +16,9 @@ class Caught:
     def __init__(self) -> None:
         self.given: tuple[object, ...] = ()
 
-    def __call__(self, *given: object) -> str:
+    def __call__(self, *given: object) -> DrawnChart:
         self.given = given
-        return "<svg/>"
+        return DrawnChart("<svg/>", {})
 
 
 @pytest.fixture
@@ -102,4 +103,12 @@ def test_nothing_measured_is_no_figure(made: SyntheticRuns, write: Write) -> Non
     made.drop("A")
     results = RunResults.of(write(made))
     assert latency_figure(results, results.points[0]) is None
+    assert series_figure(results, results.points[0]) is None
+
+
+def test_fewer_than_five_seconds_are_no_chart(made: SyntheticRuns, write: Write) -> None:
+    results = RunResults.of(write(made))
+    assert series_figure(results, results.points[0]) is not None
+    made.rows["series"] = [row for row in made.rows["series"] if row["second"] < 4]
+    results = RunResults.of(write(made))
     assert series_figure(results, results.points[0]) is None

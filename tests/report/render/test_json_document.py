@@ -52,7 +52,7 @@ def test_verdicts(whole_run: RunFolder) -> None:
     assert {frozenset(verdict) for verdict in verdicts} == {
         frozenset((
             "claim", "says", "source", "subject", "basis", "verdict", "figures", "reason", "words", "class", "needed",
-            "measured", "interval", "missing_minutes", "missing", "stands_for",
+            "limits", "measured", "interval", "missing_minutes", "missing", "stands_for",
         ))
     }  # fmt: skip
     (found,) = [one for one in verdicts if (one["claim"], one["basis"]) == ("transactions-raise", "measured")]

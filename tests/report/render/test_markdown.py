@@ -38,8 +38,8 @@ def test_same_sections_tables_and_rows_as_the_page(whole_run: RunFolder, whole_p
     assert set(whole_page.titles) <= set(titles)
     assert {table.title for table in whole_page.tables} <= set(titles)
     assert set(whole_page.figures) <= set(titles)
-    # The facts and what was found are tables in Markdown only.
-    assert sum(len(table) - 2 for table in tables(text)) == sum(len(t.rows) for t in whole_page.tables) + 6 + 3
+    # The lights, the facts and what was found are tables in Markdown only.
+    assert sum(len(table) - 2 for table in tables(text)) == sum(len(t.rows) for t in whole_page.tables) + 5 + 6 + 2
 
 
 def test_figures_stand_with_their_label(whole_run: RunFolder) -> None:
@@ -54,7 +54,8 @@ def test_figures_stand_with_their_label(whole_run: RunFolder) -> None:
 def test_pictures_are_files_beside_it(whole_run: RunFolder) -> None:
     text = (whole_run.report / "report.md").read_text()
     links = re.findall(r"!\[[^\n]*\]\(([^)]*)\)", text)
-    assert len(links) == 34  # the overview, the set-up, and four for each scenario
+    # The overview, the claims, rate against latency, the set-up, and four for each scenario.
+    assert len(links) == 36
     assert {path.name for path in whole_run.report.glob("*.svg")} == set(links)
 
 

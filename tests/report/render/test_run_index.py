@@ -57,11 +57,11 @@ class TestManyPoints:
 
     def test_the_page_folds_what_is_long_and_says_what_is_left_out(self, results: RunResults) -> None:
         page = ReadPage.of(write_report(results.folder))
-        assert f"Times and seconds are drawn for {DRAWN} of 100 points" in page.text
+        assert f"Drawn for {DRAWN} of 100 points" in page.text
         assert "Highest rate of round trips of every scenario" in page.figures
         assert len(page.figures) < 30
         assert len(page.table("Every point, measured here, with the conditions of its rate").rows) == 100
-        assert page.source.count("<details>") >= 3
+        assert page.source.count("<details") >= 3
 
     def test_the_summary_stays_short(self, results: RunResults) -> None:
         out = io.StringIO()
@@ -86,7 +86,8 @@ class TestIndex:
         page = ReadPage.of(index)
         found = page.table("Every study with its results")
         assert [row[0] for row in found.rows] == ["Sweeps sweeps", "Very many many"]
-        assert "embedded and embedded:retrieval=scan" in found.rows[0][1]
+        assert "embedded" in found.rows[0][1]
+        assert "embedded:retrieval=scan" in found.rows[0][1]
         assert found.rows[0][3].startswith("8 of 8 runs clean")
         assert found.rows[1][3].startswith("19 of 20 runs clean 3 lost")
         assert "27 of 28 runs clean" in page.text

@@ -89,5 +89,5 @@ def test_a_study_of_ones_own_with_a_sweep_and_nothing_published(
     verdict = page.table("Each claim, on the published figures and on ours").rows[0]
     assert verdict[-1].startswith("holds")
     # One percentile alone is no distribution.
-    assert page.figures == ["Latency, 99 % of every scenario"]
+    assert [title for title in page.figures if not title.startswith("Claims")] == ["Latency, 99 % of every scenario"]
     assert "sizes (size=1KiB): latency, measured here: not drawn" in page.text

@@ -6,10 +6,12 @@ from typing import Final
 from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.capacity.scaling import scaling_blocks
 from mqlab.report.capacity.trials import PointSearch, searches
-from mqlab.report.charts import svg, sweep_charts
+from mqlab.report.charts import sweep_charts
+from mqlab.report.charts.figures import chart_figure
 from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import absent
+from mqlab.report.exhibits.colours import line_colours
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Block, Cell, Figure, Prose, Row, Section, Table, number, row
 from mqlab.study import Point
@@ -122,10 +124,11 @@ def _figure(found: Sequence[PointSearch], place: int) -> Figure | None:
     labels = {mark.x: formatting.short(mark.x) for line in lines for mark in line.marks}
     axes = Axes("planned rate, messages/s", formatting.metric(metric), METRICS[metric].unit, labels=labels)
     described = "; ".join(mark.description for line in lines for mark in line.marks)
-    picture = svg.clean(sweep_charts.sweep([Panel("", "", lines)], axes, [line.key for line in lines]), name, described)
+    colours = line_colours(found[0].results, [line.key for line in lines])
+    picture = sweep_charts.sweep([Panel("", "", lines)], axes, colours)
     drawn = f"Rates at which it is above {_MOST_TIMES} times the goal are only in the table."
     notes = (f"The goal is {found[0].goal}. {drawn}",)
-    return Figure(name, title, picture, described, notes, wide=True)
+    return chart_figure(name, title, picture, described, notes, wide=True)
 
 
 def _line(search: PointSearch) -> Line:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import altair as alt
@@ -10,12 +11,15 @@ import vl_convert
 from mqlab.json_values import JsonObject
 from mqlab.report.render.content import MEASURED, PUBLISHED
 
+# The version that draws the pictures, and that a page has inside to draw them again.
+VEGA_LITE: Final = "6.4"
 # The style sheet of the page selects these two by value to change them on a dark background.
 PUBLISHED_COLOUR: Final = "#9aa5b1"
-MEASURED_COLOUR: Final = "#1f6feb"
+MEASURED_COLOUR: Final = "#0072b2"
 FAINT: Final = "#808a96"
-# Colours of several systems, which differ in lightness as well as hue.
-PALETTE: Final = (MEASURED_COLOUR, "#d9730d", "#0f9d7a", "#a855c8", "#d6336c", "#5b8c2a", "#b0893b", "#7c6fd6")
+# Colours of several systems: those of Okabe and Ito, which colour-blind readers tell apart, as far as they stand out
+# from a white and from a dark background; then darker ones.
+PALETTE: Final = (MEASURED_COLOUR, "#d55e00", "#009e73", "#cc79a7", "#a17400", "#7a6fd0", "#6d7780", "#3d9ad1")
 # Above this ratio of values the axis is logarithmic: the shortest bar would be invisible.
 LOG_FROM: Final = 50.0
 # A name of so many letters has a line of the legend for itself.
@@ -63,12 +67,27 @@ class Sheet:
         return alt.Chart(alt.NamedData(name))
 
 
-def draw(chart: Spec, sheet: Sheet) -> str:
-    """Return the SVG that Vega draws; pass it to `svg.clean` before use in a page."""
-    specification = {**chart, "config": _LOOK, "datasets": sheet.rows}
+@dataclass(frozen=True)
+class DrawnChart:
+    """A chart twice: as SVG (pass it to `svg.clean` before use in a page), and as its Vega-Lite specification."""
+
+    svg: str
+    spec: Spec
+
+
+def draw(
+    chart: Spec, sheet: Sheet, columns: Mapping[str, str], series: str = "", value_axis: Literal["x", "y", ""] = ""
+) -> DrawnChart:
+    """Draw a chart. The page offers its reader what the other arguments say.
+
+    `columns` are the fields of its data table with their heads, `series` is the field whose values a reader can hide,
+    and `value_axis` the axis that can be linear or logarithmic.
+    """
+    reading = {"columns": dict(columns), "series": series, "valueAxis": value_axis}
+    specification = {**chart, "config": _LOOK, "datasets": sheet.rows, "usermeta": reading}
     # No base URL is allowed: a chart contains all its data.
-    drawn: str = vl_convert.vegalite_to_svg(specification, allowed_base_urls=[])
-    return drawn
+    drawn: str = vl_convert.vegalite_to_svg(specification, vl_version=VEGA_LITE, allowed_base_urls=[])
+    return DrawnChart(drawn, specification)
 
 
 def layered(charts: Iterable[alt.Chart], **of_all: object) -> Spec:
@@ -133,9 +152,16 @@ def extent(names: Sequence[str]) -> float:
     return min(longest, 36) * 7.2
 
 
-def by_origin(shown: Iterable[str]) -> alt.Color:
-    scale = alt.Scale(domain=[PUBLISHED, MEASURED], range=[PUBLISHED_COLOUR, MEASURED_COLOUR])
-    return alt.Color("origin:N", title=None, scale=scale, legend=legend("top", shown))
+def series_colours(systems: Iterable[str]) -> dict[str, str]:
+    """The colour of published values, and of each measured system; one system alone is called "measured here"."""
+    names = list(dict.fromkeys(systems))
+    measured = names if len(names) > 1 else [MEASURED]
+    return {PUBLISHED: PUBLISHED_COLOUR} | {name: PALETTE[n % len(PALETTE)] for n, name in enumerate(measured)}
+
+
+def by_series(colours: Mapping[str, str], shown: Iterable[str]) -> alt.Color:
+    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
+    return alt.Color("series:N", title=None, scale=scale, legend=legend("top", shown, columns=4))
 
 
 def by_system(systems: Sequence[str], shown: Sequence[str]) -> alt.Color:

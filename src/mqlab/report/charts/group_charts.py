@@ -1,6 +1,6 @@
 """Charts of groups of bars: published and measured values, each on its own axis from zero."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,29 +32,32 @@ class GroupPanel:
     bars: Sequence[GroupBar]
 
 
-def groups(panels: Sequence[GroupPanel], keys: Sequence[str], unit: str) -> str:
-    """Draw the groups from top to bottom; only the first panel has the names."""
+def groups(panels: Sequence[GroupPanel], colours: Mapping[str, str], unit: str) -> drawing.DrawnChart:
+    """Draw the groups from top to bottom; only the first panel has the names. `colours` has all keys, in order."""
+    keys = list(colours)
     names = list(dict.fromkeys(bar.group for panel in panels for bar in panel.bars))
     drawn = []
     sheet = drawing.Sheet()
     for number, panel in enumerate(panels):
         here = [key for key in keys if any(bar.key == key for bar in panel.bars)]
         height = len(names) * (len(here) * _BAR + 9)
-        made = _panel(sheet, panel, names, here, keys, unit, first=not number)
+        made = _panel(sheet, panel, names, here, colours, unit, first=not number)
         drawn.append({**made, "width": _WIDTH, "height": height})
-    return drawing.draw(drawing.side_by_side(drawn, 2, 20, ("color",)), sheet)
+    columns = {"panel": "Origin", "group": "Group", "key": "System", "value": unit, "low": "95 % from", "high": "to"}
+    chart = drawing.side_by_side(drawn, 2, 20, ("color",))
+    return drawing.draw(chart, sheet, columns, series="key", value_axis="x")
 
 
 def _panel(
-    sheet: drawing.Sheet, panel: GroupPanel, names: Sequence[str], here: Sequence[str], keys: Sequence[str],
-    unit: str, first: bool,
+    sheet: drawing.Sheet, panel: GroupPanel, names: Sequence[str], here: Sequence[str],
+    colours: Mapping[str, str], unit: str, first: bool,
 ) -> drawing.Spec:  # fmt: skip
     ends = [bar.value + (bar.ci95 or 0.0) for bar in panel.bars if bar.value is not None]
     scale = alt.Scale(domain=[0, (max(ends, default=0.0) or 1.0) * _ROOM], nice=False)
     labels = drawing.quantity_labels(unit)
     axis = drawing.amounts() if labels is None else alt.Axis(labelExpr=labels, tickCount=4)
     beside = drawing.names_axis(names) if first else alt.Axis(labels=False, ticks=False, domain=False, title=None)
-    base = sheet.chart([_row(bar) for bar in panel.bars]).encode(
+    base = sheet.chart([{"panel": panel.title, **_row(bar)} for bar in panel.bars]).encode(
         y=alt.Y("group:N", sort=list(names), title=None, axis=beside, scale=alt.Scale(paddingInner=0.2)),
         yOffset=alt.YOffset("key:N", sort=list(here), scale=alt.Scale(domain=list(here), paddingInner=0.12)),
     )
@@ -63,7 +66,7 @@ def _panel(
     layers = [
         bars.encode(
             x=alt.X("value:Q", scale=scale, axis=axis, title=unit),
-            color=_colour(keys),
+            color=_colour(colours),
             description=alt.Description("description:N"),
         ),
         known.mark_rule(strokeWidth=1.5, color=drawing.FAINT).encode(
@@ -74,10 +77,10 @@ def _panel(
     return drawing.layered(layers, title={"text": panel.title, "fontSize": 12, "anchor": "start", "offset": 6})
 
 
-def _colour(keys: Sequence[str]) -> alt.Color:
-    scale = alt.Scale(domain=list(keys), range=[drawing.PALETTE[n % len(drawing.PALETTE)] for n in range(len(keys))])
+def _colour(colours: Mapping[str, str]) -> alt.Color:
+    scale = alt.Scale(domain=[*colours], range=[*colours.values()])
     legend = alt.Legend(orient="top", direction="vertical", labelLimit=500, symbolType="square", title=None)
-    return alt.Color("key:N", title=None, scale=scale, legend=legend if len(keys) > 1 else None)
+    return alt.Color("key:N", title=None, scale=scale, legend=legend if len(colours) > 1 else None)
 
 
 def _row(bar: GroupBar) -> drawing.Row:

@@ -8,6 +8,7 @@ from typing import Final
 import altair as alt
 
 from mqlab.report.charts import drawing
+from mqlab.report.render import formatting
 
 _WIDTH: Final = 640
 _ONSET: Final = "#b4232c"
@@ -47,7 +48,7 @@ class Band:
     end: float
 
 
-def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
+def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> drawing.DrawnChart:
     """Latency against the share of messages that took no longer, on an axis that stretches the slowest messages.
 
     `systems` are all systems of the run.
@@ -77,7 +78,10 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
     )
     colour = drawing.by_system(systems, [curve.system for curve in curves])
     drawn = [{"system": name, "x": across, "y": up, "n": n} for n, (name, across, up) in enumerate(lines)]
-    dotted = [{"system": name, "x": across, "y": up, "text": f"{name}: {text}"} for name, across, up, text in marks]
+    dotted = [
+        {"system": name, "x": across, "y": up, "share": text.partition(":")[0], "text": f"{name}: {text}"}
+        for name, across, up, text in marks
+    ]
     sheet = drawing.Sheet()
     line = sheet.chart(drawn).mark_line(strokeWidth=2)
     dots = sheet.chart(dotted).mark_circle(size=36, opacity=1)
@@ -85,17 +89,21 @@ def latencies(curves: Sequence[Curve], systems: Sequence[str]) -> str:
         line.encode(x=x, y=y, color=colour, order=alt.Order("n:Q")),
         dots.encode(x=x, y=y, color=colour, description=alt.Description("text:N")),
     ]
-    return drawing.draw(drawing.layered(layers, **_SIZE), sheet)
+    columns = {"system": "System", "share": "Percentile", "y": "s"}
+    return drawing.draw(drawing.layered(layers, **_SIZE), sheet, columns, series="system", value_axis="y")
 
 
-def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]) -> str:
+def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]) -> drawing.DrawnChart:
     """Messages in each second of every run; phases other than measure are shaded."""
     rows = [
-        {"system": line.system, "run": f"{line.run} {line.side}", "side": line.side, "x": x, "y": y}
+        {
+            "system": line.system, "run": f"{line.run} {line.side}", "side": line.side, "x": x, "y": y,
+            "text": f"{line.system}, run {line.run}, second {x}: {formatting.number(y)} messages/s {line.side}",
+        }
         for line in lines
         # Each second is a step: the last one needs its end.
         for x, y in (*line.seconds, (line.seconds[-1][0] + 1, line.seconds[-1][1]))
-    ]
+    ]  # fmt: skip
     shaded = [{"phase": phase.phase, "start": phase.start, "end": phase.end} for phase in bands]
     sheet = drawing.Sheet()
     band = sheet.chart(shaded)
@@ -122,7 +130,8 @@ def series(lines: Sequence[Steps], bands: Sequence[Band], systems: Sequence[str]
             ),
         ),
     ]
-    return drawing.draw(drawing.layered(layers, **_SIZE), sheet)
+    columns = {"system": "System", "run": "Run", "x": "Second", "y": "messages/s"}
+    return drawing.draw(drawing.layered(layers, **_SIZE), sheet, columns, series="system", value_axis="y")
 
 
 def stretched(share: float) -> float:
@@ -159,7 +168,9 @@ class Onset:
     label: str
 
 
-def time_series_chart(runs: Sequence[TimeSeries], onsets: Sequence[Onset], systems: Sequence[str]) -> str:
+def time_series_chart(
+    runs: Sequence[TimeSeries], onsets: Sequence[Onset], systems: Sequence[str]
+) -> drawing.DrawnChart:
     """Rates above and depth below, with the same time axis; a vertical line marks the onset of flow control."""
     end = max((row[0] for run in runs for row in (*run.paces, *run.depths)), default=1.0)
     x = alt.X(
@@ -174,16 +185,20 @@ def time_series_chart(runs: Sequence[TimeSeries], onsets: Sequence[Onset], syste
     if any(run.depths for run in runs):
         below = (_depths(sheet, runs, systems, x), *_marks(sheet, onsets, x, named=False))
         panels.append(drawing.layered(below, width=_WIDTH, height=90))
-    return drawing.draw(drawing.side_by_side(panels, 1, 14, ("color",)), sheet)
+    columns = {"system": "System", "run": "Run", "x": "Seconds", "y": "messages/s"}
+    return drawing.draw(drawing.side_by_side(panels, 1, 14, ("color",)), sheet, columns, series="system")
 
 
 def _rates(sheet: drawing.Sheet, runs: Sequence[TimeSeries], systems: Sequence[str], x: alt.X) -> list[alt.Chart]:
     rows = [
-        {"system": run.system, "run": f"{run.run} {side}", "side": side, "x": seconds, "y": rate}
+        {
+            "system": run.system, "run": f"{run.run} {side}", "side": side, "x": seconds, "y": rate,
+            "text": f"{run.system}, {formatting.number(seconds)} s: {formatting.number(rate)} messages/s {side}",
+        }
         for run in runs
         for seconds, sent, received in run.paces
         for side, rate in (("sent", sent), ("received", received))
-    ]
+    ]  # fmt: skip
     line = sheet.chart(rows).mark_line(interpolate="step-after", strokeWidth=1.8, opacity=0.9)
     return [
         line.encode(

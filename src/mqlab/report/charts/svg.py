@@ -8,13 +8,15 @@ NAMESPACE: Final = "http://www.w3.org/2000/svg"
 ELEMENTS: Final = frozenset(("svg", "g", "path", "line", "rect", "text", "tspan", "clipPath", "defs", "marker"))
 # fmt: off
 ATTRIBUTES: Final = frozenset((
-    "class", "id", "role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events",
+    "id",
     "d", "x", "y", "x1", "y1", "x2", "y2", "rx", "ry", "width", "height", "viewBox", "transform", "clip-path",
     "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
     "text-anchor", "font-size", "font-weight", "dx", "dy",
     "marker-end", "markerWidth", "markerHeight", "refX", "refY", "orient",
 ))
 # fmt: on
+_POSITIONS: Final = frozenset(("d", "transform", "x", "y", "x1", "y1", "x2", "y2", "width", "height"))
+_LONG_NUMBER: Final = re.compile(r"(\d+\.\d)\d+")
 LOCAL_URL: Final = re.compile(r"url\(#[\w.-]+\)")
 
 # The style of a picture in a file of its own: it has no page around it that colours its texts.
@@ -28,6 +30,7 @@ def clean(markup: str, name: str, description: str) -> str:
     """Return the picture for use inside a page. Its ids begin with `name`, so that they are unique in the page."""
     root = ET.fromstring(markup)
     _remove_unknown(root)
+    _round_numbers(root)
     _rename_ids(root, name)
     root.set("role", "img")
     root.set("aria-label", description)
@@ -46,7 +49,7 @@ def _remove_unknown(element: ET.Element) -> None:
     element.tag = element.tag.rpartition("}")[2]
     for attribute in list(element.attrib):
         value = element.attrib[attribute]
-        outside = "url(" in value and not LOCAL_URL.fullmatch(value) and not attribute.startswith("aria-")
+        outside = "url(" in value and not LOCAL_URL.fullmatch(value)
         if attribute not in ATTRIBUTES or outside:
             del element.attrib[attribute]
     for child in list(element):
@@ -54,6 +57,13 @@ def _remove_unknown(element: ET.Element) -> None:
             element.remove(child)
         else:
             _remove_unknown(child)
+
+
+def _round_numbers(root: ET.Element) -> None:
+    """A tenth of a pixel is enough."""
+    for element in root.iter():
+        for attribute in _POSITIONS & element.attrib.keys():
+            element.set(attribute, _LONG_NUMBER.sub(r"\1", element.attrib[attribute]))
 
 
 def _is_invisible(element: ET.Element) -> bool:
@@ -70,5 +80,5 @@ def _rename_ids(root: ET.Element, name: str) -> None:
         for attribute, value in element.attrib.items():
             if attribute == "id":
                 element.set("id", f"{name}-{value}")
-            elif LOCAL_URL.fullmatch(value) and not attribute.startswith("aria-"):
+            elif LOCAL_URL.fullmatch(value):
                 element.set(attribute, f"url(#{name}-{value[5:]}")

@@ -63,41 +63,48 @@ class Axes:
     named: bool = False
 
 
-def sweep(panels: Sequence[Panel], axes: Axes, keys: Sequence[str]) -> str:
-    """Draw the panels. `keys` are all lines in the order of the legend; a key has the same colour in all panels."""
+def sweep(panels: Sequence[Panel], axes: Axes, colours: Mapping[str, str]) -> drawing.DrawnChart:
+    """Draw the panels. `colours` has the keys of all lines in the order of the legend, the same in all panels."""
     width = _WIDE if len(panels) == 1 else _NARROW
     sheet = drawing.Sheet()
     size = {"width": width, "height": _HEIGHT}
-    drawn = [{**_panel(sheet, panel, panels, axes, keys), **size} for panel in panels]
-    return drawing.draw(drawing.side_by_side(drawn, 2, 34, ("color", "strokeDash")), sheet)
+    drawn = [{**_panel(sheet, panel, panels, axes, colours), **size} for panel in panels]
+    value = f"{axes.y}, {axes.unit}" + (f", or {axes.second}, {axes.second_unit}" if axes.second else "")
+    columns = {"panel": "Panel", "line": "Line", "at": axes.x, "y": value, "low": "95 % from", "high": "to"}
+    chart = drawing.side_by_side(drawn, 2, 34, ("color", "strokeDash"))
+    return drawing.draw(chart, sheet, columns, series="line", value_axis="" if axes.second else "y")
 
 
 def _panel(
-    sheet: drawing.Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str]
+    sheet: drawing.Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, colours: Mapping[str, str]
 ) -> drawing.Spec:
     family = [other for other in panels if other.family == panel.family]
-    sides = [_side(sheet, panel, panels, axes, keys, second=False)]
+    sides = [_side(sheet, panel, panels, axes, colours, second=False)]
     if any(line.second for other in family for line in other.lines):
-        sides.append(_side(sheet, panel, panels, axes, keys, second=True))
+        sides.append(_side(sheet, panel, panels, axes, colours, second=True))
     title = {"text": panel.title, "fontSize": 12, "anchor": "start"}
     return {"layer": sides, "title": title, "resolve": {"scale": {"y": "independent"}}}
 
 
 def _side(
-    sheet: drawing.Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, keys: Sequence[str], second: bool
+    sheet: drawing.Sheet, panel: Panel, panels: Sequence[Panel], axes: Axes, colours: Mapping[str, str], second: bool
 ) -> drawing.Spec:
     family = [other for other in panels if other.family == panel.family]
     lines = [line for line in panel.lines if line.second == second]
     every = [mark for other in family for line in other.lines if line.second == second for mark in line.marks]
     named = axes.second if second else axes.y
-    rows = [_row(line, mark, named if axes.second else "") for line in lines for mark in line.marks]
+    rows = [
+        {"panel": panel.title, "at": axes.labels.get(mark.x, ""), **_row(line, mark, named if axes.second else "")}
+        for line in lines
+        for mark in line.marks
+    ]
     vertical = _y(every, axes, second)
-    encoded = {"x": _x(panels, axes), "color": _colour(keys, axes), "detail": alt.Detail("line:N")}
+    encoded = {"x": _x(panels, axes), "color": _colour(colours, axes), "detail": alt.Detail("line:N")}
     base = sheet.chart(rows)
     layers = []
     if panel.joined:
         line = base.mark_line(strokeWidth=1.4 if second else 2)
-        dashed = {"order": alt.Order("x:Q"), "strokeDash": _dash(keys, axes)}
+        dashed = {"order": alt.Order("x:Q"), "strokeDash": _dash([*colours], axes)}
         layers.append(line.encode(y=vertical("y:Q"), **dashed, **encoded))
     shape = "square" if second else "circle"
     points = base.mark_point(shape=shape, filled=not second, size=26 if second else 38, opacity=1, strokeWidth=1.4)
@@ -177,11 +184,11 @@ def _legend(keys: Sequence[str], axes: Axes) -> alt.Legend:
     )
 
 
-def _colour(keys: Sequence[str], axes: Axes) -> alt.Color:
+def _colour(colours: Mapping[str, str], axes: Axes) -> alt.Color:
     each = 2 if axes.second else 1
-    colours = [drawing.PALETTE[n % len(drawing.PALETTE)] for n in range(len(keys)) for _ in range(each)]
-    scale = alt.Scale(domain=_entries(keys, axes), range=colours)
-    return alt.Color("line:N", title=None, scale=scale, legend=_legend(keys, axes))
+    entries = _entries([*colours], axes)
+    scale = alt.Scale(domain=entries, range=[colour for colour in colours.values() for _ in range(each)])
+    return alt.Color("line:N", title=None, scale=scale, legend=_legend([*colours], axes))
 
 
 def _dash(keys: Sequence[str], axes: Axes) -> alt.StrokeDash:

@@ -19,6 +19,8 @@ INCONCLUSIVE: Final = "inconclusive"
 BY_CONSTRUCTION: Final = "by construction"
 NOT_TESTABLE: Final = "not testable here"
 VERDICTS: Final = (HOLDS, REFUTED, INCONCLUSIVE, BY_CONSTRUCTION, NOT_TESTABLE)
+# The `kind` of a verdict that the figures decide.
+TESTABLE: Final = "testable"
 ALL_SYSTEMS: Final = "all systems"
 # The most reasons that a verdict lists: a claim over a grid may have one for each point.
 _MOST_REASONS: Final = 1
@@ -30,9 +32,9 @@ _MOST_MINUTES: Final = 24 * 60
 class Verdict:
     """`words` say what was measured (or published) and what the claim needs; `figures` are its expressions and values.
 
-    `measured`, `low`, `high` and `needed` are those of the comparison that decided it. `reason` says why it is
-    undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they can;
-    `missing` the same in words. `stands_for` says which systems stand for those that the claim names.
+    `measured`, `low`, `high`, `needed` and its `limits` are those of the comparison that decided it. `reason` says why
+    it is undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they
+    can; `missing` the same in words. `stands_for` says which systems stand for those that the claim names.
     """
 
     claim: str
@@ -48,6 +50,7 @@ class Verdict:
     low: float | None = None
     high: float | None = None
     needed: str = ""
+    limits: tuple[float, ...] = ()
     missing_minutes: float | None = None
     missing: str = ""
     stands_for: str = ""
@@ -55,7 +58,7 @@ class Verdict:
     @property
     def kind(self) -> str:
         """Whether this run can decide the claim."""
-        return self.verdict if self.verdict in (BY_CONSTRUCTION, NOT_TESTABLE) else "testable"
+        return self.verdict if self.verdict in (BY_CONSTRUCTION, NOT_TESTABLE) else TESTABLE
 
     @property
     def explanation(self) -> str:
@@ -108,6 +111,7 @@ def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> 
         _verdict(claim, source, word, "; ".join(result.figures), reason),
         words="; ".join(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons),
         needed=deciding.needed,
+        limits=deciding.limits,
         missing_minutes=minutes,
         missing=_missing(minutes, source.results),
         stands_for="; ".join(source.representatives(expression)),

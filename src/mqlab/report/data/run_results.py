@@ -255,6 +255,17 @@ class RunResults:
     def measure(self, system: str, point: Point, metric: str) -> schema.MeasureRow | None:
         return self._measures_by_point.get((_point_key(system, point), metric))
 
+    def run_values(self, system: str, point: Point, metric: str) -> tuple[float, ...]:
+        """The values of the used runs of a point, in their order."""
+        return tuple(self._run_values.get((_point_key(system, point), metric), ()))
+
+    @cached_property
+    def _run_values(self) -> dict[tuple[PointKey, str], list[float]]:
+        values: dict[tuple[PointKey, str], list[float]] = {}
+        for m in self.run_measures:
+            values.setdefault(((m.system, m.scenario, m.point), m.metric), []).append(m.value)
+        return values
+
     def impact(self, system: str, point: Point, metric: str) -> schema.ImpactRow | None:
         return self._impacts_by_point.get((_point_key(system, point), metric))
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Hashable, Sequence
+from typing import Final
 
 from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.capacity.section import capacity_answer
@@ -18,6 +19,9 @@ from mqlab.study import METRICS
 from mqlab.study.statistics import t975
 from mqlab.study.travel import PACKED
 
+# With more scenarios the reader finds them in a table.
+_MOST_SENTENCES: Final = 6
+
 Measures = Sequence[MeasureRow]  # of one system, at the points that all systems ran
 
 
@@ -30,19 +34,47 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     if len(ranked) < 2:
         return _only(results, verdicts)
     (first, measures), (second, others) = ranked[:2]
-    ratio = _ratio(measures, others)
-    over = f"on geometric mean over the {len(measures):,} points" if len(measures) > 1 else "at the one point"
-    found = f"{format_interval(ratio, ' times')} that of {_name(results, second)}, the second, {over} that all ran"
-    if ratio.high < 1 if _lower_is_better(metric) else ratio.low > 1:
+    ratio, points = _ratio(measures, others)
+    counted = f"{points:,}" if points == len(measures) else f"{points:,} of the {len(measures):,}"
+    over = f"on geometric mean over the {counted} points" if len(measures) > 1 else "at the one point"
+    certain = "" if points == len(measures) else " and that have intervals"
+    name = _name(results, second)
+    found = f"{format_interval(ratio, ' times')} that of {name}, the second, {over} that all ran{certain}"
+    if _is_ahead(ratio, metric):
         best = sum(map(_is_first, zip(*(rows for _, rows in ranked), strict=True)))
-        points = f"; its figure is the best at {best:,} of them" if len(measures) > 1 else ""
-        return f"{_name(results, first)} is first: its {in_words(metric)} is {found}{points}."
+        where = f"; its figure is the best at {best:,} of them" if len(measures) > 1 else ""
+        return f"{_name(results, first)} is first: its {in_words(metric)} is {found}{where}."
     return f"No system is surely first: the {in_words(metric)} of {_name(results, first)} is {found}."
 
 
-def _ranked(results: RunResults, metric: str) -> Sequence[tuple[str, Measures]]:
-    """The best system first, with its measures. Packed figures are not set against others."""
-    known = [row for row in results.measures if row.metric == metric and _is_known(row)]
+def scenario_answers(results: RunResults) -> tuple[str, ...]:
+    """A sentence for each of a few scenarios that several systems ran: which system is ahead, and by how much."""
+    metric = headline(results)
+    ranked = {name: _ranked(results, metric, name) for name in results.study.scenarios}
+    ranked = {name: systems for name, systems in ranked.items() if len(systems) > 1}
+    if not 1 < len(ranked) <= _MOST_SENTENCES:
+        return ()
+    return tuple(_scenario_answer(name, systems, metric) for name, systems in ranked.items())
+
+
+def _scenario_answer(scenario: str, ranked: Sequence[tuple[str, Measures]], metric: str) -> str:
+    (first, measures), (second, others) = ranked[:2]
+    ratio, _ = _ratio(measures, others)
+    found = f"{format_interval(ratio, ' times')} that of {second}"
+    ahead = f"{first} is ahead: its" if _is_ahead(ratio, metric) else f"no system is surely ahead: {first}'s"
+    return f"Scenario {scenario}: {ahead} {in_words(metric)} is {found}."
+
+
+def _is_ahead(ratio: Interval, metric: str) -> bool:
+    return ratio.high < 1 if _lower_is_better(metric) else ratio.low > 1
+
+
+def _ranked(results: RunResults, metric: str, scenario: str = "") -> Sequence[tuple[str, Measures]]:
+    """The best system first, with its measures in one scenario or in all. Packed figures are not set against others."""
+    known = [
+        row for row in results.measures
+        if row.metric == metric and scenario in ("", row.scenario) and _is_known(row)
+    ]  # fmt: skip
     packed = {id(row) for row in known if results.travel_at(row.system, row.scenario, row.point).startswith(PACKED)}
     by_system: dict[str, dict[tuple[str, str], MeasureRow]] = {}
     for row in known:
@@ -60,20 +92,26 @@ def _is_known(row: MeasureRow) -> bool:
     return row.value > 0 and not why_unknown(row.metric, row.value, row.ci95)
 
 
-def _ratio(measures: Measures, others: Measures) -> Interval:
-    """The geometric mean of the ratios; its interval is open where one run, noise or the agents leave it open."""
-    count, both = len(measures), (*measures, *others)
-    logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in zip(measures, others, strict=True)) / count
+def _ratio(measures: Measures, others: Measures) -> tuple[Interval, int]:
+    """The geometric mean of the ratios, and the number of points that it is of.
+
+    A point with one run, or whose runs are all flagged, has no certain ratio. It is left out if others have one; if
+    none has, the interval is open.
+    """
+    pairs = list(zip(measures, others, strict=True))
+    certain = [pair for pair in pairs if all(row.ci95 is not None and row.quiet is not False for row in pair)]
+    used = certain or pairs
+    logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in used) / len(used)
     errors: dict[Hashable, Uncertainty] = {
-        (row.system, row.scenario, row.point): Uncertainty(row.ci95 / t975(degrees) / row.value / count, degrees)
-        for row in both
+        (row.system, row.scenario, row.point): Uncertainty(row.ci95 / t975(degrees) / row.value / len(used), degrees)
+        for pair in used
+        for row in pair
         if row.ci95 and (degrees := row.degrees_of_freedom)
     }
     known = Interval.estimated(logarithm, errors)
-    unknown = any(row.ci95 is None or row.quiet is False for row in both)
-    low = 0.0 if unknown or any(row.lower_bound for row in others) else math.exp(known.low)
-    high = math.inf if unknown or any(row.lower_bound for row in measures) else math.exp(known.high)
-    return Interval(math.exp(logarithm), low, high)
+    low = 0.0 if not certain or any(theirs.lower_bound for _, theirs in used) else math.exp(known.low)
+    high = math.inf if not certain or any(ours.lower_bound for ours, _ in used) else math.exp(known.high)
+    return Interval(math.exp(logarithm), low, high), len(used)
 
 
 def _is_first(rows: Measures) -> bool:

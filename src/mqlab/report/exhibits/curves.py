@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mqlab.pipeline.schema import LatencyRow, SeriesRow
-from mqlab.report.charts import line_charts, svg
+from mqlab.report.charts import line_charts
+from mqlab.report.charts.figures import chart_figure
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import flag_notes, notes_of
 from mqlab.report.render import formatting
@@ -12,6 +13,8 @@ from mqlab.report.render.content import MEASURED, Figure, Prose
 from mqlab.study import Point
 from mqlab.study.metric import PERCENTILES
 
+# A chart over time has at least so many buckets.
+FEWEST_BUCKETS: Final = 5
 # Closer points on the stretched axis would be the same pixel.
 _STEP: Final = 0.01
 # The fastest messages are left out: they would stretch the log axis.
@@ -33,29 +36,28 @@ def latency_figure(results: RunResults, point: Point) -> Figure | Prose | None:
     )
     note = "The line is the running sum of the pipeline's histogram, the dots its percentiles."
     metrics = [f"{_kind(point)}.{rank}" for rank in PERCENTILES]
-    picture = svg.clean(line_charts.latencies(curves, results.names()), name, description)
-    return Figure(name, title, picture, description, (note, *notes_of(results, (point,), metrics)))
+    drawn = line_charts.latencies(curves, results.names())
+    return chart_figure(name, title, drawn, description, (note, *notes_of(results, (point,), metrics)))
 
 
 def _kind(point: Point) -> str:
     return "response" if point.pattern == "request-reply" else "latency"
 
 
-def series_figure(results: RunResults, point: Point) -> Figure | Prose | None:
+def series_figure(results: RunResults, point: Point) -> Figure | None:
+    """Messages in each second. Runs of a few seconds have no figure (None): their rate says as much."""
     place = (point.scenario, point.name)
     rows = [row for row in results.series if (row.scenario, row.point) == place]
     lines = [line for system in results.systems for line in _lines(rows, system.name, system.stamps)]
-    if not lines:
+    if all(len(line.seconds) < FEWEST_BUCKETS for line in lines):
         return None
     title = f"{point.label}: second by second, {MEASURED}"
-    if all(len(line.seconds) < 2 for line in lines):
-        return Prose(f"{title}: not drawn, the runs have a single second; the tables have its rate.")
     name = results.figure_name("series", point)
     description = f"{point.label}: messages in each second of every run, {MEASURED}."
-    picture = svg.clean(line_charts.series(lines, _bands(rows), results.names()), name, description)
+    drawn = line_charts.series(lines, _bands(rows), results.names())
     note = "Every valid run is a line. Shaded seconds lie mostly outside the measure phase, which alone counts."
     notes = (note, *flag_notes(results, (point,)))
-    return Figure(name, title, picture, description, notes)
+    return chart_figure(name, title, drawn, description, notes)
 
 
 def _curve(results: RunResults, system: str, point: Point) -> line_charts.Curve | None:

@@ -5,12 +5,14 @@ from dataclasses import replace
 from typing import Final
 
 from mqlab.pipeline.schema import MACHINE_FULL
-from mqlab.report.charts import bar_charts, line_charts, svg
+from mqlab.report.charts import bar_charts, line_charts
+from mqlab.report.charts.figures import chart_figure
 from mqlab.report.charts.line_charts import Onset, TimeSeries
 from mqlab.report.charts.setups import diagram, setup
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import figure_text, flag_notes, notes_of, printed, system_cell, why_hidden
+from mqlab.report.exhibits.curves import FEWEST_BUCKETS
 from mqlab.report.exhibits.groups import grouped
 from mqlab.report.exhibits.lines import lines
 from mqlab.report.exhibits.matrix import matrix
@@ -40,12 +42,12 @@ def _time_series_figure(results: RunResults, exhibit: Exhibit, point: Point, sev
     onsets = list(_onsets(results, point))
     name = f"{results.exhibit_name('time-series', exhibit)}-{results.figure_name('', point)}"
     title = f"{exhibit.title}: {point.name or point.scenario}" if several else exhibit.title
-    if all(len(run.paces) < 2 for run in runs):
-        return Prose(f"{title}: not drawn, the run has a single step of 0.2 s.")
+    if all(len(run.paces) < FEWEST_BUCKETS for run in runs):
+        return Prose(f"{title}: not drawn, the runs have fewer than {FEWEST_BUCKETS} steps of 0.2 s.")
     held = "; ".join(onset.label for onset in onsets) or "no producer was held back"
     description = f"{title}: messages sent and received a second against time, {MEASURED}; {held}."
-    picture = svg.clean(line_charts.time_series_chart(runs, onsets, results.names()), name, description)
-    return Figure(name, title, picture, description, tuple(_time_series_notes(results, exhibit, point)), wide=True)
+    drawn = line_charts.time_series_chart(runs, onsets, results.names())
+    return chart_figure(name, title, drawn, description, tuple(_time_series_notes(results, exhibit, point)), wide=True)
 
 
 def _time_series(results: RunResults, system: str, point: Point) -> TimeSeries | None:
@@ -106,9 +108,9 @@ def _bars_of(results: RunResults, exhibit: Exhibit, point: Point) -> Figure:
     title = exhibit.title_for(point.label)
     name = results.figure_name(f"bars {metric}", point)
     description = f"{title}, {METRICS[metric].unit}. " + "; ".join(bar.description for bar in system_bars)
-    picture = svg.clean(bar_charts.bars(system_bars, METRICS[metric].unit), name, description)
+    drawn = bar_charts.bars(system_bars, METRICS[metric].unit)
     notes = (bar_note(results, point, metric), *notes_of(results, (point,), [metric]))
-    return Figure(name, title, picture, description, notes)
+    return chart_figure(name, title, drawn, description, notes)
 
 
 def bar_note(results: RunResults, point: Point, metric: str) -> str:
@@ -189,14 +191,16 @@ def bar(results: RunResults, subject: Subject, point: Point, metric: str) -> bar
         if value is None or value.value is None:
             cell = printed(value)
             return bar_charts.Bar(name, None, None, origin, f"{cell.text}, {cell.note}")
-        return bar_charts.Bar(name, value.value, None, origin, formatting.printed(value.text))
+        text = formatting.printed(value.text)
+        return bar_charts.Bar(name, value.value, None, origin, text, unit=METRICS[metric].unit)
     measure = results.measure(system, point, metric)
     if measure is None:
         return bar_charts.Bar(name, None, None, origin, formatting.NOT_AVAILABLE)
     if why_hidden(measure):
         return bar_charts.Bar(name, None, None, origin, formatting.NOT_KNOWN)
     text = figure_text(measure.value, "", measure.lower_bound, results.flags(system, point))
-    return bar_charts.Bar(name, measure.value, measure.ci95, origin, text)
+    runs = results.run_values(system, point, metric)
+    return bar_charts.Bar(name, measure.value, measure.ci95, origin, text, runs, METRICS[metric].unit)
 
 
 def _destination(point: Point) -> str:

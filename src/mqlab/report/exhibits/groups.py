@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 
-from mqlab.report.charts import group_charts, svg
+from mqlab.report.charts import group_charts
+from mqlab.report.charts.figures import chart_figure
 from mqlab.report.charts.group_charts import GroupBar, GroupPanel
 from mqlab.report.data.pairing import SystemPair, pair_name, pairs
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.selection import SCENARIO, Key, RowPoints, row_names, rows
 from mqlab.report.exhibits.cells import figure_text, notes_of, why_hidden
+from mqlab.report.exhibits.colours import pair_colours
 from mqlab.report.render import formatting
-from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Figure, Prose
+from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Prose
 from mqlab.study import METRICS, Exhibit
 
 
@@ -20,12 +22,13 @@ def grouped(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     if not panels:
         return (Prose(f"{exhibit.title}: {formatting.NOT_AVAILABLE}, nothing was measured or published of it."),)
     shown = {bar.key for panel in panels for bar in panel.bars}
-    keys = [name for pair in pairs(results) if (name := pair_name(results, pair)) in shown]
+    colours = {key: colour for key, colour in pair_colours(results).items() if key in shown}
     name = results.exhibit_name("bars", exhibit)
     texts = [bar.description for panel in panels for bar in panel.bars]
     description = f"{exhibit.title}, {METRICS[metric].unit}. {'; '.join(texts)}"
-    picture = svg.clean(group_charts.groups(panels, keys, METRICS[metric].unit), name, description)
-    return (Figure(name, exhibit.title, picture, description, tuple(_notes(results, exhibit, panels)), wide=True),)
+    drawn = group_charts.groups(panels, colours, METRICS[metric].unit)
+    notes = tuple(_notes(results, exhibit, panels))
+    return (chart_figure(name, exhibit.title, drawn, description, notes, wide=True),)
 
 
 def _panel(results: RunResults, exhibit: Exhibit, origin: str) -> GroupPanel:
@@ -59,7 +62,9 @@ def _bar(
         return
     read = _printed if origin == PUBLISHED else _measured
     value, ci95, label = read(results, exhibit, system, row)
-    description = f"{group}, {system}, {origin}: {label}"
+    unit = METRICS[exhibit.value or ""].unit
+    half = f" {formatting.PLUS_MINUS} {formatting.quantity(ci95, unit)}" if ci95 else ""
+    description = f"{group}, {system}, {origin}: {label}{half}"
     yield GroupBar(group, pair_name(results, pair), value, ci95, label, description)
 
 

@@ -103,7 +103,7 @@ def systems_table(results: RunResults) -> Table:
         row(
             own_cell(results, system.name),
             Cell(system.version or formatting.NOT_AVAILABLE),
-            Cell("; ".join(f"{key}: {value}" for key, value in system.settings.items()) or "its defaults"),
+            Cell(_given(system) or "nothing"),
             Cell("; ".join(system.stamps) or "none"),
         )
         for system in results.systems
@@ -116,7 +116,23 @@ def systems_table(results: RunResults) -> Table:
             "the runs of each kind it had warm-up runs of a second, until it got no faster; no figure counts them: "
             f"{formatting.listed(warmed_up)}."
         )
-    return Table("Systems that were run", ("System", "Version", "Settings", "Stamps"), tuple(rows), tuple(notes))
+    head = ("System", "Version", "Differs from its defaults in", "Stamps")
+    return Table("Systems that were run", head, tuple(rows), tuple(notes))
+
+
+def _given(system: MeasuredSystem) -> str:
+    """The settings in its name, `NAME:setting=value,...`: those that were given to it."""
+    return ", ".join(part.replace("=", ": ", 1) for part in system.name.partition(":")[2].split(",") if part)
+
+
+def settings_table(results: RunResults) -> Table:
+    """All settings of all systems, also those that are defaults."""
+    rows = [
+        row(own_cell(results, system.name), Cell(key), Cell(value))
+        for system in results.systems
+        for key, value in system.settings.items()
+    ]
+    return Table("All settings", ("System", "Setting", "Value"), tuple(rows), folded=True)
 
 
 def durability_table(results: RunResults) -> Table:
@@ -165,7 +181,7 @@ def machine_tables(results: RunResults) -> list[Table]:
     hardware = dict(meta.get("machine") or {})
     if isinstance(hardware.get("memory"), int):
         hardware["memory"] = formatting.quantity(hardware["memory"], "bytes")
-    machine = _pairs("Machine", ("Item", "Here"), hardware)
+    machine = _pairs("Machine", ("Item", "Here"), hardware, folded=True)
     run = _pairs(
         "Run",
         ("Item", "Here"),

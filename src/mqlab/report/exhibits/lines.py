@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from mqlab.report.charts import svg, sweep_charts
+from mqlab.report.charts import sweep_charts
+from mqlab.report.charts.figures import chart_figure
 from mqlab.report.charts.sweep_charts import Axes, Line, Mark, Panel
 from mqlab.report.data.pairing import SystemPair, pair_name, pairs
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.data.selection import SCENARIO, Key, RowPoints, row_names, rows
 from mqlab.report.exhibits.cells import bound_mark, notes_of
+from mqlab.report.exhibits.colours import line_colours
 from mqlab.report.render import formatting
-from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Figure, Prose
+from mqlab.report.render.content import MEASURED, PUBLISHED, Block, Prose
 from mqlab.study import METRICS, Exhibit
 from mqlab.study.exhibit import MetricView
 from mqlab.study.language.units import parse_size, parse_time
@@ -72,9 +74,9 @@ def lines(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
     axes = _axes(sweep)
     description = _description(exhibit, panels, axes.labels)
     keys = list(dict.fromkeys(line.key for panel in panels for line in panel.lines))
-    picture = svg.clean(sweep_charts.sweep(panels, axes, keys), name, description)
+    drawn = sweep_charts.sweep(panels, axes, line_colours(results, keys))
     notes = tuple(_notes(sweep, panels, as_text))
-    return (Figure(name, exhibit.title, picture, description, notes, wide=True),)
+    return (chart_figure(name, exhibit.title, drawn, description, notes, wide=True),)
 
 
 def number_of(text: str) -> float | None:
@@ -160,7 +162,9 @@ def _mark(sweep: _Sweep, subject: tuple[str, str], figure: MetricView, key: Key,
         return None
     number, ci95, before, after = value
     place = ", ".join(part for part in (sweep.named(key), f"{sweep.exhibit.x}={x}") if part)
-    amount = f"{before}{formatting.quantity(number, METRICS[figure.metric].unit)}{after}"
+    unit = METRICS[figure.metric].unit
+    half = f" {formatting.PLUS_MINUS} {formatting.quantity(ci95, unit)}" if ci95 else ""
+    amount = f"{before}{formatting.quantity(number, unit)}{half}{after}"
     description = f"{system}, {origin}, {place}: {amount} ({_named(figure)})"
     return Mark(sweep.places[x], number, ci95, description)
 

@@ -23,7 +23,7 @@ _ACCOUNTS: Final = {
     "out_of_order": "Out of order",
 }
 # The most rows of the table of operations; those with the highest counts are shown.
-_OPERATIONS: Final = 200
+_OPERATIONS: Final = 120
 
 
 def audit_table(results: RunResults) -> Table:

@@ -4,8 +4,10 @@ HTML, Markdown and the terminal render these same values. Each format escapes te
 markup, made by `svg.clean`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+from mqlab.json_values import JsonObject
 
 PUBLISHED: Final = "published"
 MEASURED: Final = "measured here"
@@ -72,7 +74,8 @@ class Table:
 class Figure:
     """`name` is the stem of its file name, `description` its text for readers who cannot see the picture.
 
-    A `wide` figure takes both columns of the page.
+    A `wide` figure takes both columns of the page. `spec` is the Vega-Lite specification with which the page draws a
+    chart again once a reader works with it; a diagram has none.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Figure:
     description: str
     notes: tuple[str, ...] = ()
     wide: bool = False
+    spec: JsonObject | None = None
 
 
 @dataclass(frozen=True)
@@ -101,10 +105,19 @@ Block = Table | Figure | Prose | Link
 
 @dataclass(frozen=True)
 class Section:
+    """A `folded` section shows its title alone until the reader opens it."""
+
     id: str
     title: str
     blocks: tuple[Block, ...] = ()
-    parts: tuple["Section", ...] = ()
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Tab:
+    id: str
+    title: str
+    sections: tuple[Section, ...]
 
 
 @dataclass(frozen=True)
@@ -115,24 +128,47 @@ class Tile:
     tone: str = ""
 
 
+GOOD: Final = "good"
+FAIR: Final = "fair"
+POOR: Final = "poor"
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True)
+class TrustLight:
+    """One reason to trust the figures or not: `state` is GOOD, FAIR, POOR or UNKNOWN; `section` is its evidence."""
+
+    label: str
+    state: str
+    text: str
+    section: str
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """The claims that more runs could decide: a sentence, and the command that would run them ("": none helps)."""
+
+    text: str
+    command: str
+
+
 @dataclass(frozen=True)
 class Page:
-    """`answer` is its first sentence; "" on a page of several runs."""
+    """`answers` are its first sentences; a page of several runs has none. With one tab there is no row of tabs."""
 
     title: str
     source: str
     facts: tuple[tuple[str, str], ...]
     tiles: tuple[Tile, ...]
     warnings: tuple[str, ...]
-    sections: tuple[Section, ...] = field(default=())
-    answer: str = ""
+    tabs: tuple[Tab, ...]
+    answers: tuple[str, ...] = ()
+    lights: tuple[TrustLight, ...] = ()
+    undecided: Undecided | None = None
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        return tuple(section for tab in self.tabs for section in tab.sections)
 
     def figures(self) -> list[Figure]:
-        def inside(sections: tuple[Section, ...]) -> list[Figure]:
-            figures: list[Figure] = []
-            for section in sections:
-                figures += [block for block in section.blocks if isinstance(block, Figure)]
-                figures += inside(section.parts)
-            return figures
-
-        return inside(self.sections)
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Figure)]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from mqlab.report.render.content import Block, Figure, Link, Page, Prose, Section, Table
+from mqlab.report.render.content import Block, Figure, Link, Page, Prose, Table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!])")
 
@@ -19,8 +19,13 @@ def file_name(figure: Figure) -> str:
 
 def _lines(page: Page) -> Iterator[str]:
     yield from (f"# {_text(page.title)}", "")
-    if page.answer:
-        yield from (_text(page.answer), "")
+    for answer in page.answers:
+        yield from (_text(answer), "")
+    if page.lights:
+        yield from _grid(("Trust", "", ""), [[_text(one.label), one.state, _text(one.text)] for one in page.lights])
+    if page.undecided:
+        command = f" `{page.undecided.command}`" if page.undecided.command else ""
+        yield from (f"{_text(page.undecided.text)}{command}", "")
     if page.source:
         yield from (_text(page.source), "")
     yield from _grid(("", ""), [[_text(key), _text(value)] for key, value in page.facts])
@@ -28,19 +33,16 @@ def _lines(page: Page) -> Iterator[str]:
         yield from (f"> {_text(warning)}", "")
     yield from ("## What was found", "")
     yield from _grid(("", "Figure", ""), [[_text(t.label), _text(t.figure), _text(t.note)] for t in page.tiles])
-    for section in page.sections:
-        yield from _section(section, 2)
+    for tab in page.tabs:
+        if len(page.tabs) > 1:
+            yield from (f"## {_text(tab.title)}", "")
+        for section in tab.sections:
+            yield from (f"### {_text(section.title)}", "")
+            for block in section.blocks:
+                yield from _block(block, section.title)
 
 
-def _section(section: Section, level: int) -> Iterator[str]:
-    yield from (f"{'#' * level} {_text(section.title)}", "")
-    for block in section.blocks:
-        yield from _block(block, level + 1, section.title)
-    for part in section.parts:
-        yield from _section(part, level + 1)
-
-
-def _block(block: Block, level: int, section: str) -> Iterator[str]:
+def _block(block: Block, section: str) -> Iterator[str]:
     if isinstance(block, Prose):
         yield from (_text(block.text), "")
         return
@@ -48,7 +50,7 @@ def _block(block: Block, level: int, section: str) -> Iterator[str]:
         yield from (_linked(_text(block.text), block.link), "")
         return
     if block.title != section:
-        yield from (f"{'#' * level} {_text(block.title)}", "")
+        yield from (f"#### {_text(block.title)}", "")
     if isinstance(block, Table):
         yield from _grid(
             tuple(_text(head) for head in block.full_head),

@@ -1,21 +1,24 @@
-"""The page of a report: headline, verdicts, the study's exhibits, and the lab's own tables."""
+"""The page of a report, in tabs: the answer, comparisons, the study's exhibits, the evidence and the set-up."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mqlab.report.capacity.section import capacity_sections
 from mqlab.report.claims.gates import judge_gates
+from mqlab.report.claims.limits import limits_figure
 from mqlab.report.claims.tables import figures_table, gate_table, verdict_table
 from mqlab.report.claims.verdicts import Verdict, judge
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits import lab_tables, run_tables
-from mqlab.report.exhibits.answer import answer
+from mqlab.report.exhibits.answer import answer, scenario_answers
+from mqlab.report.exhibits.compare import comparison_table, overview, rate_against_latency
 from mqlab.report.exhibits.curves import latency_figure, series_figure
 from mqlab.report.exhibits.exhibits import blocks
-from mqlab.report.exhibits.headline import audit_tile, headline, lengths, rate_tiles, verdict_tile, warnings
-from mqlab.report.exhibits.overview import overview
+from mqlab.report.exhibits.headline import headline, lengths, rate_tiles, verdict_tile, warnings
+from mqlab.report.exhibits.trust import trust_lights, undecided
 from mqlab.report.render import formatting
-from mqlab.report.render.content import Block, Page, Prose, Section
+from mqlab.report.render.content import Block, Page, Prose, Section, Tab
 from mqlab.study import Exhibit, Point
 from mqlab.study.exhibit import own_scenarios
 
@@ -26,15 +29,28 @@ DRAWN: Final = 12
 def build(results: RunResults) -> Page:
     verdicts = judge(results)
     source = results.study.source
+    tabs = (
+        Tab("answer", "Answer", _answer_sections(results, verdicts)),
+        Tab("compare", "Compare", _compare_sections(results)),
+        Tab("scenarios", "Scenarios", tuple(_exhibit_sections(results))),
+        Tab("evidence", "Evidence", tuple(_evidence_sections(results))),
+        Tab("setup", "Setup", tuple(_setup_sections(results))),
+    )
     return Page(
         title=results.study.title,
         source=". ".join(filter(None, (source.title, ", ".join(source.authors), source.where))) if source else "",
         facts=_facts(results),
-        tiles=(*rate_tiles(results), audit_tile(results), *([verdict_tile(verdicts)] if verdicts else [])),
+        tiles=(*rate_tiles(results), *([verdict_tile(verdicts)] if verdicts else [])),
         warnings=tuple(warnings(results)),
-        sections=tuple(s for s in _sections(results, verdicts) if s.blocks or s.parts),
-        answer=answer(results, verdicts),
+        tabs=tuple(replace(tab, sections=_present(tab.sections)) for tab in tabs if _present(tab.sections)),
+        answers=(answer(results, verdicts), *scenario_answers(results)),
+        lights=trust_lights(results),
+        undecided=undecided(verdicts),
     )
+
+
+def _present(sections: Iterable[Section]) -> tuple[Section, ...]:
+    return tuple(section for section in sections if section.blocks)
 
 
 def _facts(results: RunResults) -> tuple[tuple[str, str], ...]:
@@ -54,48 +70,77 @@ def _facts(results: RunResults) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _sections(results: RunResults, verdicts: Sequence[Verdict]) -> Iterator[Section]:
-    yield from capacity_sections(results)
-    picture = overview(results)
-    yield Section("overview", "Overview", (picture,) if picture else ())
-    if results.study.claims:
-        yield Section("verdicts", "Verdicts", (verdict_table(results, verdicts), figures_table(results, verdicts)))
-    if goals := judge_gates(results, results.study.goals):
-        yield Section("goals", "Goals", (gate_table(goals),))
-    yield from _exhibit_sections(results)
-    faults = run_tables.faults_table(results)
-    yield Section("faults", "Faults", (faults,) if faults else ())
-    yield Section("points", "Points", (lab_tables.points_table(results), lab_tables.latency_table(results)))
-    yield Section("audit", "Delivery audit", (run_tables.audit_table(results),))
-    yield Section("noise", "Noise and steadiness", (run_tables.noise_table(results),))
-    yield Section("resources", "Resources", (lab_tables.resource_table(results),))
-    operations = run_tables.operations_table(results)
-    yield Section("operations", "Traced operations", (operations,) if operations else ())
-    calibrated = lab_tables.calibration_table(results)
-    tables = (
-        lab_tables.systems_table(results),
-        lab_tables.durability_table(results),
-        *((calibrated,) if calibrated else ()),
+def _answer_sections(results: RunResults, verdicts: Sequence[Verdict]) -> tuple[Section, ...]:
+    goals = judge_gates(results, results.study.goals)
+    own = (
+        *capacity_sections(results),
+        Section("goals", "Goals", (gate_table(goals),) if goals else ()),
+        Section("faults", "Faults", _shown(run_tables.faults_table(results))),
     )
-    yield Section("systems", "Systems", tables)
+    if not results.study.claims:
+        return (*own, Section("overview", "Overview", _shown(overview(results))))
+    tables = (verdict_table(results, verdicts), figures_table(results, verdicts))
+    return (
+        *own,
+        Section("limits", "Claims against their limits", _shown(limits_figure(results, verdicts))),
+        Section("verdicts", "Verdicts", tables, folded=True),
+    )
+
+
+def _compare_sections(results: RunResults) -> tuple[Section, ...]:
+    """Systems, and published figures beside measured ones."""
+    every = _shown(overview(results)) if results.study.claims else ()
+    return (
+        Section("overview", "Overview", every),
+        Section("comparison", "Ratios", _shown(comparison_table(results))),
+        Section("rate-and-latency", "Rate against latency", _shown(rate_against_latency(results))),
+    )
+
+
+def _evidence_sections(results: RunResults) -> Iterator[Section]:
+    drawn = drawn_points(results)
+    yield Section("points", "Points", (lab_tables.points_table(results),), folded=True)
+    curves = _shown(*(latency_figure(results, point) for point in drawn))
+    latencies = (lab_tables.latency_table(results), *_some(results, drawn, curves))
+    yield Section("latencies", "Latencies", latencies, folded=True)
+    series = _shown(*(series_figure(results, point) for point in drawn))
+    yield Section("series", "Second by second", _some(results, drawn, series), folded=True)
+    yield Section("resources", "Resources", (lab_tables.resource_table(results),), folded=True)
+    yield Section("audit", "Delivery audit", (run_tables.audit_table(results),), folded=True)
+    yield Section("noise", "Noise and steadiness", (run_tables.noise_table(results),), folded=True)
+    yield Section("durability", "Durability of confirmations", (lab_tables.durability_table(results),), folded=True)
+    yield Section("lab", "The lab's own work", _shown(lab_tables.calibration_table(results)), folded=True)
+    yield Section("operations", "Traced operations", _shown(run_tables.operations_table(results)), folded=True)
+
+
+def _some(results: RunResults, drawn: Sequence[Point], figures: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The figures, and a note if they are not those of all points."""
+    if not figures or len(drawn) == len(results.points):
+        return figures
+    highest = f"those with the highest {formatting.metric(headline(results))}"
+    note = f"Drawn for {len(drawn)} of {len(results.points):,} points, {highest}; the tables have all."
+    return (*figures, Prose(note))
+
+
+def _setup_sections(results: RunResults) -> Iterator[Section]:
+    yield Section("systems", "Systems", (lab_tables.systems_table(results), lab_tables.settings_table(results)))
     yield Section("machine", "Machine and versions", tuple(lab_tables.machine_tables(results)))
-    yield Section("reading", "How to read this report", tuple(Prose(text) for text in _READING))
+    yield Section("reading", "How to read this report", tuple(Prose(text) for text in _READING), folded=True)
+
+
+def _shown(*blocks: Block | None) -> tuple[Block, ...]:
+    return tuple(block for block in blocks if block is not None)
 
 
 def _exhibit_sections(results: RunResults) -> Iterator[Section]:
-    """Sections in the order of the study; exhibits with a part for each scenario share one section."""
+    """Sections in the order of the study; of exhibits with a part for each scenario, every scenario is a section."""
     exhibits = results.study.exhibits
     each = [exhibit for exhibit in exhibits if exhibit.each]
-    drawn = {(point.scenario, point.name) for point in drawn_points(results)}
-    parts = tuple(_scenario(results, name, each, drawn) for name in results.study.scenarios)
-    scenarios = Section("scenarios", "Scenarios", parts=tuple(part for part in parts if part.blocks))
     for number, exhibit in enumerate(exhibits, start=1):
         if not exhibit.each:
-            yield Section(f"exhibit-{number}", exhibit.title, blocks(results, exhibit))
+            yield Section(f"exhibit-{number}", exhibit.title, blocks(results, exhibit), folded=True)
         elif exhibit is each[0]:
-            yield scenarios
-    if not each:
-        yield scenarios
+            yield from (_scenario(results, name, each) for name in results.study.scenarios)
 
 
 def drawn_points(results: RunResults) -> list[Point]:
@@ -114,24 +159,14 @@ def drawn_points(results: RunResults) -> list[Point]:
     return by_rank[:DRAWN]
 
 
-def _scenario(results: RunResults, name: str, exhibits: Sequence[Exhibit], drawn: set[tuple[str, str]]) -> Section:
+def _scenario(results: RunResults, name: str, exhibits: Sequence[Exhibit]) -> Section:
     scenario = results.study.scenarios[name]
-    points = results.points_of(name)
     # The study's exhibits say nothing of a scenario that the lab added.
-    shown = () if own_scenarios(points) else exhibits
-    content: list[Block] = [block for exhibit in shown for block in blocks(results, exhibit, name)]
-    chosen = [point for point in points if (point.scenario, point.name) in drawn]
-    for point in chosen:
-        content += [figure for figure in (latency_figure(results, point), series_figure(results, point)) if figure]
-    if content and len(chosen) < len(points):
-        content.append(
-            Prose(
-                f"Times and seconds are drawn for {len(chosen)} of {len(points):,} points, those with the highest "
-                f"{formatting.metric(headline(results))}; the tables below have all."
-            )
-        )
+    shown = () if own_scenarios(results.points_of(name)) else exhibits
+    content = tuple(block for exhibit in shown for block in blocks(results, exhibit, name))
     title = f"Scenario {name}: {scenario.title}" if scenario.title else f"Scenario {name}"
-    return Section(f"scenario-{list(results.study.scenarios).index(name) + 1}", title, tuple(content))
+    number = list(results.study.scenarios).index(name) + 1
+    return Section(f"scenario-{number}", title, content, folded=True)
 
 
 _READING = (

@@ -8,10 +8,12 @@ from typing import Final
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.schema import CLEAN, FAILED
 from mqlab.report.claims.verdicts import judge
-from mqlab.report.data.run_results import RunResults, stamped
-from mqlab.report.exhibits.headline import audit_tile, rate_tiles, verdict_tile, warnings
+from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.answer import answer
+from mqlab.report.exhibits.headline import audit_tile, verdict_tile, warnings
+from mqlab.report.exhibits.trust import trust_lights
 from mqlab.report.render import formatting, html, markdown
-from mqlab.report.render.content import Cell, Link, Page, Section, Table, Tile, row
+from mqlab.report.render.content import FAIR, POOR, Cell, Link, Page, Section, Tab, Table, Tile, row
 from mqlab.report.render.write import HTML_FILE, MARKDOWN_FILE, write_text
 
 INDEX_HTML: Final = "index.html"
@@ -34,6 +36,7 @@ def _page(runs: Sequence[RunResults], parent: Path, file: str) -> Page:
         f"{clean:,} of {audited:,} runs clean",
         tone=CLEAN if clean == audited and audited else FAILED,
     )
+    sections = (_overview(runs, parent, file), *(_section(results, parent, file) for results in runs))
     scales = formatting.listed(list(dict.fromkeys(results.scale for results in runs)))
     return Page(
         title=f"{formatting.count(len(runs), 'study', 'studies')}, {scales} scale",
@@ -41,26 +44,26 @@ def _page(runs: Sequence[RunResults], parent: Path, file: str) -> Page:
         facts=(("Studies", formatting.listed([results.study.id for results in runs])),),
         tiles=(Tile("Studies", f"{len(runs):,}"), audit),
         warnings=(),
-        sections=(_overview(runs, parent, file), *(_section(results, parent, file) for results in runs)),
+        tabs=(Tab("all", "Studies", sections),),
     )
 
 
 def _overview(runs: Sequence[RunResults], parent: Path, file: str) -> Section:
     rows = []
     for results in runs:
-        audit, verdict = audit_tile(results), verdict_tile(judge(results))
-        systems = [stamped(system.name, system.stamps) for system in results.systems]
-        best = [f"{tile.figure} ({tile.note})" for tile in rate_tiles(results)]
+        judged = judge(results)
+        audit, verdict = audit_tile(results), verdict_tile(judged)
+        lights = [light for light in trust_lights(results) if light.state in (FAIR, POOR)]
         rows.append(
             row(
                 Cell(results.study.title, results.study.id, link=_link(results, parent, file)),
-                Cell(formatting.listed(systems)),
-                Cell("; ".join(best) or formatting.NOT_AVAILABLE),
+                Cell(answer(results, judged)),
+                Cell("; ".join(f"{light.label}: {light.text}" for light in lights) or "nothing"),
                 Cell(audit.figure, audit.note, audit.tone),
                 Cell(verdict.figure, verdict.note),
             )
         )
-    head = ("Study", "Systems", "Highest", "Delivery audit", "Claims, measured here")
+    head = ("Study", "Answer", "To be careful about", "Delivery audit", "Claims, measured here")
     return Section("studies", "Studies", (Table("Every study with its results", head, tuple(rows)),))
 
 
