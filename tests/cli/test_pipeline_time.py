@@ -7,6 +7,7 @@ import pytest
 from mqlab.cli import run
 from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline.session import SparkTarget
 from mqlab.runner.conductor import RunPlan
 from mqlab.study import load_study
 
@@ -38,5 +39,5 @@ def test_what_a_study_leaves_of_its_budget_the_next_ones_get(tmp_path: Path, mon
     monkeypatch.setattr(run, "write_index", lambda _: tmp_path)
     studies = [load_study(name) for name in ("sunmq-wmq-2003", "jms-four-brokers", "ibmmq-943-trace")]
     budgets = [study.budget("quick") or 0.0 for study in studies]
-    run._run_all([RunPlan(study, "quick", (), ()) for study in studies], tmp_path, None, None, quiet=True)
+    run._run_all([RunPlan(study, "quick", (), ()) for study in studies], tmp_path, SparkTarget(), None, quiet=True)
     assert given == [budgets[0], budgets[1] + budgets[0] / 2, budgets[2]]

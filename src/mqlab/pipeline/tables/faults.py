@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE
-from mqlab.pipeline.event_tables import NANOSECONDS
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import FaultEffectRow, RunColumns, columns
 

@@ -9,7 +9,7 @@ from mqlab.report.comparison.sentence import answer
 from mqlab.report.comparison.tables import TONES, comparison_table
 from mqlab.report.exhibits.headline import warnings
 from mqlab.report.render import formatting, html, markdown
-from mqlab.report.render.content import Page, Section, Tile
+from mqlab.report.render.content import Page, Section, Tab, Tile
 from mqlab.report.render.write import write_text
 
 # A tile knows the styles of an audit.
@@ -30,8 +30,8 @@ def build(comparison: SystemComparison) -> Page:
             for word, count in counts.items()
         ),
         warnings=(*comparison.notes, *warnings(results)),
-        sections=(*gates, Section("points", "Points", (comparison_table(comparison),))),
-        answer=answer(comparison),
+        tabs=(Tab("answer", "Answer", (*gates, Section("points", "Points", (comparison_table(comparison),)))),),
+        answers=(answer(comparison),),
     )
 
 

@@ -10,7 +10,7 @@ from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.cells import measured
 from mqlab.report.exhibits.headline import audit_tile, headline, rate_tiles, verdict_tile, warnings
 from mqlab.report.render import formatting
-from mqlab.report.render.content import Cell, Page, Section, Table, row
+from mqlab.report.render.content import Cell, Page, Section, Tab, Table, row
 
 
 def summary_page(results: RunResults, verdicts: Sequence[GateVerdict]) -> Page:
@@ -22,8 +22,8 @@ def summary_page(results: RunResults, verdicts: Sequence[GateVerdict]) -> Page:
         facts=(("Study", results.study.id), ("Scale", results.scale), ("Run", results.folder.path.name)),
         tiles=(*rate_tiles(results), audit_tile(results), *([verdict_tile(claims)] if claims else [])),
         warnings=tuple(warnings(results)),
-        sections=(*gates, Section("points", "Points", (_points(results),))),
-        answer=answer(results, claims),
+        tabs=(Tab("answer", "Answer", (*gates, Section("points", "Points", (_points(results),)))),),
+        answers=(answer(results, claims),),
     )
 
 
