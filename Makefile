@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 JAVA_SETUP := scripts/java.sh
 
-.PHONY: help setup run test test-cluster test-systems lint bench torture clean
+.PHONY: help setup run test test-capacity test-cluster test-systems lint bench torture clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ test-systems: setup  ## gets every system there is, and tests each with its driv
 	$(PIP) '.[dev,systems]'
 	$(BIN)/mqlab systems install --all
 	MQLAB_TEST_SYSTEMS=all $(BIN)/python -m pytest tests/systems $(ARGS)
+
+test-capacity: setup  ## capacity on a system with a known limit, and the page about sizing, on a quiet machine
+	MQLAB_TEST_CAPACITY=1 $(BIN)/python -m pytest tests/cli/test_capacity.py tests/cli/test_howto_size.py $(ARGS)
 
 lint: setup  ## style, types and the arrows between packages
 	$(BIN)/ruff check .

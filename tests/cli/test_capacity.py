@@ -1,8 +1,9 @@
 """`mqlab capacity`: its words and its exit codes, with real runs of a goal that no rate holds.
 
-bench/capacity.py finds a known limit: that takes a minute, and a machine that does nothing else.
+`make test-capacity` also finds a known limit: that takes a minute, and a machine that does nothing else.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def found(file: Path, goal: str, *options: str) -> tuple[int, JsonObject, str]:
     made = document(result.stdout)
     (capacity,) = made["capacities"]
     return result.exit_code, capacity, made["answer"]
+
+
+@pytest.mark.skipif("MQLAB_TEST_CAPACITY" not in os.environ, reason="make test-capacity: it needs a quiet machine")
+@pytest.mark.usefixtures("spark")
+def test_a_known_limit_is_found_within_3_percent(orders: Path) -> None:
+    code, capacity, answer = found(orders, "latency.p50 < 50ms", "--seconds", "2")
+    assert (code, capacity["status"]) == (0, "found"), answer
+    assert capacity["rate"] == pytest.approx(250, rel=0.03)
+    assert capacity["low"] <= capacity["rate"] < capacity["high"]
+    assert "within latency.p50 < 50ms, confirmed in " in answer
 
 
 @pytest.mark.usefixtures("spark")

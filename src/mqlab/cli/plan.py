@@ -43,6 +43,9 @@ def plan(
     say("Set-up and draining take additional time.")
     if budget := declared.budget(scale):
         say(f"All runs end after {format_duration(budget)}, or with the least number, unless --minutes says otherwise.")
+    for scenario in declared.scenarios.values():
+        if scenario.find is not None:
+            say(f"The search for the highest rate of {scenario.name} within {scenario.find} adds some 20 runs a point.")
     for published, system in declared.stand_ins.items():
         say(f"Unless you name a system, {system} replaces {published}.")
     for published, successors in declared.successors.items():

@@ -1,0 +1,46 @@
+"""`mqlab demo`: the embedded broker beside every system that is installed."""
+
+from pathlib import Path
+
+import pytest
+
+from mqlab.cli import demo
+from mqlab.events.folder import RunFolder
+from mqlab.runner.conductor import RunPlan
+from mqlab.systems import SYSTEMS
+
+from .command import here
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunPlan, float]]:
+    """The plans and the seconds of demos whose runs are not played."""
+    found: list[tuple[RunPlan, float]] = []
+
+    def record(order: RunPlan, runs: Path, *_: object, seconds: float, **__: object) -> RunFolder:
+        found.append((order, seconds))
+        return RunFolder(runs)
+
+    monkeypatch.setattr(demo, "run_study", record)
+    monkeypatch.setattr(demo, "exit_with_status", lambda _: None)
+    return found
+
+
+def test_every_installed_system_has_part(planned: list[tuple[RunPlan, float]], monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = {"embedded", "nats", "redis"}
+    monkeypatch.setattr(demo, "not_ready", lambda system: "" if system.name in ready else "not installed")
+    result = here("demo", "--minutes", "0.5")
+    assert result.exit_code == 0, result.output
+    ((order, seconds),) = planned
+    assert [system.label for system in order.systems] == ["embedded", "nats", "redis"]
+    assert "The systems: embedded, nats, redis." in result.stderr
+    assert seconds == 30
+    assert {point.scenario for point in order.points} == {"queue", "persistent"}
+    assert ready < {*SYSTEMS}
+
+
+def test_it_takes_about_two_minutes(planned: list[tuple[RunPlan, float]]) -> None:
+    """The least number of runs of five systems leaves time for more."""
+    assert here("demo").exit_code == 0
+    ((order, seconds),) = planned
+    assert 5 * sum(point.repeat.least * point.seconds for point in order.points) < seconds < 120
