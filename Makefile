@@ -30,7 +30,7 @@ run: setup  ## the studies, quick, on the embedded broker, to a finished report
 test: setup lint  ## everything that must hold, in some minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-test-cluster: setup  ## gets servers and connectors of S3 and HDFS, and measures run folders there
+test-cluster: setup  ## gets a server and the connector of S3, and measures a run folder there
 	$(PIP) '.[dev,cluster]'
 	MQLAB_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster $(ARGS)
 

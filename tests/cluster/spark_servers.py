@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -97,12 +97,14 @@ def server(
     try:
         yield process, _announcement(process, log, announced)
     finally:
-        processes = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        for each in processes:
-            if each.is_running():
-                each.kill()
+        if process.poll() is None:
+            children = psutil.Process(process.pid).children(recursive=True)
+            process.kill()
+            for child in children:
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+            psutil.wait_procs(children)
         process.wait()
-        psutil.wait_procs(processes)
 
 
 def _announcement(process: subprocess.Popen[bytes], log: Path, announced: str) -> str:

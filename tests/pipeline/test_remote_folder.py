@@ -1,4 +1,4 @@
-"""Run folders that only Spark reads. Here Spark reads them on this machine: `make test-cluster` has S3 and HDFS."""
+"""Run folders that only Spark reads. Here Spark reads them on this machine: `make test-cluster` has S3."""
 
 from pathlib import Path
 
