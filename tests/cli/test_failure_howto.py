@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_folders
 from mqlab.pipeline.measure_tables import read_table
 
 from .command import here
@@ -34,7 +34,7 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert re.search(rf"{fault}: {times}, [\d,]+ sent again, 0 duplicated", said), said
     assert len(re.findall(r"hangs, embedded: stop at 300ms for 100ms every 400ms: ", said)) == 4
     assert "Verdicts on the study's claims, measured here: " in said
-    for folder in map(RunFolder.open, Path("runs").iterdir()):
+    for folder in map(RunFolder.open, run_folders(Path("runs"))):
         assert {audit["status"] for audit in read_table(folder, "audits")} == {"clean"}
         report = (folder.report / "index.html").read_text(encoding="utf-8")
         assert "Faults" in report
