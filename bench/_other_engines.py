@@ -97,7 +97,11 @@ SELECT run, ceil(ln(greatest(CASE WHEN latency IS NOT NULL THEN latency END, 1))
     latency IS NOT NULL AS timed, sum(messages)::BIGINT AS messages,
     sum(CASE WHEN confirmed > 0 AND was_received THEN messages ELSE 0 END)::BIGINT AS delivered,
     sum(CASE WHEN confirmed > 0 AND NOT was_received THEN messages ELSE 0 END)::BIGINT AS lost,
-    sum(CASE WHEN was_sent AND copies > 1 AND fresh > 1 THEN messages ELSE 0 END)::BIGINT AS duplicated,
+    sum(CASE WHEN confirmed + unknown > 1 THEN messages ELSE 0 END)::BIGINT AS resent,
+    sum(CASE WHEN was_sent AND copies > 1 AND fresh > confirmed + unknown THEN messages ELSE 0 END)::BIGINT
+        AS duplicated,
+    sum(CASE WHEN was_sent AND copies > 1 AND fresh > 1 AND fresh <= confirmed + unknown THEN messages ELSE 0 END)
+        ::BIGINT AS duplicated_resent,
     sum(CASE WHEN was_sent AND copies > 1 AND fresh <= 1 THEN messages ELSE 0 END)::BIGINT AS duplicated_marked,
     sum(CASE WHEN confirmed = 0 AND unknown > 0 AND was_received THEN messages ELSE 0 END)::BIGINT AS recovered,
     sum(CASE WHEN was_sent AND fresh > 0 AND late = fresh THEN messages ELSE 0 END)::BIGINT AS out_of_order,
@@ -279,7 +283,7 @@ def _polars_histogram(pieces: "pl.LazyFrame") -> "pl.LazyFrame":
     import polars as pl
 
     confirmed, fresh, messages = pl.col("confirmed") > 0, pl.col("fresh"), pl.col("messages")
-    copies = fresh + pl.col("marked")
+    copies, times_sent = fresh + pl.col("marked"), pl.col("confirmed") + pl.col("unknown")
     was_sent, was_received, several = confirmed | (pl.col("unknown") > 0), copies > 0, copies > 1
     planned = pl.col("t_planned")
     is_timed = was_sent & was_received & (planned >= pl.col("t_start")) & (planned < pl.col("t_end"))
@@ -287,7 +291,9 @@ def _polars_histogram(pieces: "pl.LazyFrame") -> "pl.LazyFrame":
     classes = {
         "delivered": confirmed & was_received,
         "lost": confirmed & ~was_received,
-        "duplicated": was_sent & several & (fresh > 1),
+        "resent": times_sent > 1,
+        "duplicated": was_sent & several & (fresh > times_sent),
+        "duplicated_resent": was_sent & several & (fresh > 1) & (fresh <= times_sent),
         "duplicated_marked": was_sent & several & (fresh <= 1),
         "recovered": was_sent & ~confirmed & was_received,
         "out_of_order": was_sent & (fresh > 0) & (pl.col("late") == fresh),

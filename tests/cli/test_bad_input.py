@@ -39,7 +39,7 @@ def check_one_sentence(*arguments: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nothing"], "nothing: no such file and no built-in study; accepted: ibmmq-943-trace, jms-"),
+        (["nothing"], "nothing: no such file and no built-in study; accepted: failover, ibmmq-943-trace, jms-"),
         (["nothing.yaml"], "nothing.yaml: no such file"),
         ([FILE, "nothing"], "nothing: no such file"),
         ([FILE, "--only", "Z"], "no scenario 'Z'; accepted: A, B"),

@@ -102,7 +102,7 @@ class TestMeasure:
     def measured(
         self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, outcome: EventSources | Exception, *options: str
     ) -> Result:
-        def pipeline(*_: object) -> EventSources:
+        def pipeline(*_: object, **__: object) -> EventSources:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome

@@ -165,6 +165,6 @@ class TestEvents:
 
 def test_the_schema_names_every_table_of_a_run() -> None:
     assert [*TABLES] == [
-        "runs", "roles", "sends", "receipts", "round_trips", "operations", "samples", "phases", "clocks",
-        "machine", "travel",
+        "runs", "roles", "sends", "receipts", "round_trips", "operations", "samples", "phases", "faults",
+        "clocks", "machine", "travel",
     ]  # fmt: skip

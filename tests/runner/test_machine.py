@@ -19,7 +19,7 @@ def java(folder: Path, script: str) -> str:
 
 def test_it_says_what_a_figure_needs(tmp_path: Path) -> None:
     found = describe_machine(tmp_path)
-    assert [*found] == ["cpu", "cores", "memory", "os", "kernel", "python", "java", "clock", "filesystem"]
+    assert [*found] == ["id", "cpu", "cores", "memory", "os", "kernel", "python", "java", "clock", "filesystem"]
     assert found["cores"] == os.cpu_count()
     assert found["memory"] == psutil.virtual_memory().total
     assert found["python"] == platform.python_version()
