@@ -109,6 +109,7 @@ class TestMeasure:
 
         monkeypatch.setattr("mqlab.cli.measure.spark_session", lambda _: None)
         monkeypatch.setattr("mqlab.cli.measure.run_pipeline", pipeline)
+        monkeypatch.setattr("mqlab.cli.measure.record_history", lambda _: None)
         return here("measure", folder.path, *options)
 
     @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ class TestMeasure:
         self, folder: RunFolder, monkeypatch: pytest.MonkeyPatch, different: list[str], code: int, sentence: str
     ) -> None:
         write_measures(folder, ("clean",), "", measured=True)
-        monkeypatch.setattr("mqlab.cli.measure.differing_counts", lambda _, __: different)
+        monkeypatch.setattr("mqlab.cli.measure.differing_counts", lambda *_: different)
         result = self.measured(folder, monkeypatch, EventSources({}), "--check")
         assert result.exit_code == code
         assert sentence in result.stderr.splitlines()

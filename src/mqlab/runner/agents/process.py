@@ -236,6 +236,12 @@ def _use_batch_scheduling() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
+def _hide_pandas() -> None:
+    """pyarrow imports pandas, where it is installed, with the first array: for half a second nothing else would run."""
+    sys.modules["pandas"] = None  # type: ignore[assignment]
+
+
 if __name__ == "__main__":
+    _hide_pandas()
     _use_batch_scheduling()
     uvloop.run(_main())
