@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import uvloop
@@ -236,12 +237,15 @@ def _use_batch_scheduling() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-def _hide_pandas() -> None:
+class _WithoutPandas(MetaPathFinder):
     """pyarrow imports pandas, where it is installed, with the first array: for half a second nothing else would run."""
-    sys.modules["pandas"] = None  # type: ignore[assignment]
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("an agent does not need pandas")
 
 
 if __name__ == "__main__":
-    _hide_pandas()
+    sys.meta_path.insert(0, _WithoutPandas())
     _use_batch_scheduling()
     uvloop.run(_main())
