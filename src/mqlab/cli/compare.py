@@ -104,7 +104,7 @@ def compare(
     outputs = OutputFiles(junit, markdown, csv, openmessaging, hdr_log)
     outputs.check()
     if study is not None:
-        plan = _plan(base, new, study, scale, only, agents, watch_noise=not ignore_noise)
+        plan = plan_of(base, new, study, scale, only, agents, watch_noise=not ignore_noise)
         gates = parse_gates(fail_if, plan.points, compares=True)
         # The time is for all points, and not for those of undecided claims alone.
         plan = replace(plan, budget=Budget(60 * minutes))
@@ -141,10 +141,10 @@ def _tolerance(text: str) -> float:
     return share
 
 
-def _plan(
+def plan_of(
     base: str, new: str | None, name: str, scale: str, only: Sequence[str] | None, agents: int, *, watch_noise: bool
 ) -> RunPlan:
-    """The systems start anew for each round, so that the luck of a start is no difference between them."""
+    """Return the plan of a study on two systems, which start anew for each round. Ends the command on an error."""
     if new is None:
         fail(f"name two systems: mqlab compare {mask_text(base)} NEW --study {name}", Exit.USAGE)
     try:

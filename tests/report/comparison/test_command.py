@@ -236,6 +236,14 @@ class TestWhatIsShown:
         assert shown[0].startswith("The rate of young is 0.729 times (0.7")
         assert "that of old at A: worse; latency, 99" in shown[0]
 
+    def test_a_metric_with_a_long_label_has_its_name(self, runs: Runs) -> None:
+        made = runs.both(1000, 900)
+        for system in ("old", "young"):
+            made.measure("A", "held.seconds", 1.0, 0.01, system)
+        shown = command("compare", runs.write(made).path, "--fail-if", "held.seconds > +10%").stdout.splitlines()
+        (line,) = [line for line in shown if line.startswith("  held.seconds ")]
+        assert len(line) <= 80
+
     def test_the_pages(self, runs: Runs) -> None:
         folder = runs.write(runs.both(1000, 900))
         command("compare", folder.path, "--fail-if", "rate.work < -5%")

@@ -1,5 +1,6 @@
 """Two finished runs: what is compared, and what is refused."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ def test_systems_of_two_names_keep_them(write: Write) -> None:
     results, names = joined(base, new, ("embedded", "nats"))
     assert names == ("embedded", "nats")
     assert compare(results, *names).count(WORSE) == 0, "the latencies of both are the same"
+
+
+def test_the_run_that_was_looked_at_more_often_widens_the_intervals(write: Write) -> None:
+    base, new = run(write, 1.0, "monday"), run(write, 0.5, "tuesday")
+    results, _ = joined(base, replace(new, meta={**new.meta, "looks": 5}), ("embedded", "embedded"))
+    assert results.meta["looks"] == 5
 
 
 def test_runs_of_two_studies_are_refused(write: Write, small: SyntheticRuns, tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from mqlab.report.render.terminal import STYLES, print_gates, styled_text
 from mqlab.study import METRICS
 
 _WIDTH: Final = 80
-_COLUMNS: Final = "  {:<21.21} {:>9.9} {:>9.9} {:>26.26} {}"
+# A metric with a longer label is shown by its name.
+_LABEL: Final = 21
+_COLUMNS: Final = "  {:<21} {:>9} {:>9} {:>26} {}"
 
 
 def print_comparison(comparison: SystemComparison, console: Console) -> None:
@@ -45,6 +47,7 @@ def print_comparison(comparison: SystemComparison, console: Console) -> None:
 def _line(row: MetricComparison) -> str:
     unit = METRICS[row.metric].unit
     label = formatting.metric(row.metric)
+    label = label if len(label) <= _LABEL else row.metric
     return _COLUMNS.format(label, _short(row.base, unit), _short(row.new, unit), ratio_text(row.ratio), row.outcome)
 
 
