@@ -19,7 +19,7 @@ from mqlab.runner.agents.handle import AgentLostError, AgentProcess
 from mqlab.runner.run import RunExecution, RunOutcome
 from mqlab.study import Point
 from mqlab.systems import Running, SystemFailedError, system
-from mqlab.systems.embedded import system as embedded
+from mqlab.systems.embedded import process as embedded
 from runner.lab import Once, agents_running, brokers_running, check_delivery, conducted, rows
 from runner.points import LONG, point
 

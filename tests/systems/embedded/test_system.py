@@ -215,7 +215,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_end_by_itself_is_made_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqlab.systems.embedded.system._STOP_SECONDS", 0.3)
+    monkeypatch.setattr("mqlab.systems.embedded.process._STOP_SECONDS", 0.3)
 
     async def play(_: Running, process: psutil.Process) -> None:
         process.send_signal(signal.SIGSTOP)
