@@ -51,6 +51,7 @@ def test_every_parameter_is_shown_swept_or_not(write: Write) -> None:
         "pattern": "one-way", "queues": "1", "producers": "1", "consumers": "1", "size": "1KiB", "persistent": "no",
         "acknowledge": "auto", "transaction": "none", "selector": "none", "durable": "no", "prefetch": "auto",
         "load": "both", "messages": "none", "preload": "0", "send": "free", "batch": "1", "rate": "max",
+        "think": "none", "faults": "none",
         "consume_rate": "max", "connections": "each", "topology": "client", "trace": "off", "queue_limit": "1MB",
         "client_cpu": "75%", "warmup": "5s", "measure": "30s", "drain": "30s", "faults": "none", "think": "none",
     }  # fmt: skip
