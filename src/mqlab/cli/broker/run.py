@@ -14,6 +14,7 @@ from mqlab.broker.store.files.lock import FolderInUseError
 from mqlab.broker.store.recovery.recovery import DamagedJournalError
 from mqlab.cli.broker.common.setting_options import ConfigOption, OptionValue, option_name, parameters, parse_options
 from mqlab.cli.console import Exit, fail
+from mqlab.hidden_pandas import hide_pandas
 from mqlab.wire.address import Address, BadAddressError
 
 
@@ -28,6 +29,7 @@ def run_server(context: typer.Context, config: Path | None = None, **given: Opti
         return
     values = parse_options(given)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    hide_pandas()
     try:
         serve(Settings.flat(**values) if config is None else settings_from(config, values), _announce)
     except (SettingError, BadAddressError) as error:

@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import uvloop
@@ -30,6 +29,7 @@ import uvloop
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
+from mqlab.hidden_pandas import hide_pandas
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment
 from mqlab.runner.agents.bodies import BodyMaker
@@ -237,15 +237,7 @@ def _use_batch_scheduling() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas, where it is installed, with the first array: for half a second nothing else would run."""
-
-    def find_spec(self, fullname: str, *_: object) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("an agent does not need pandas")
-
-
 if __name__ == "__main__":
-    sys.meta_path.insert(0, _WithoutPandas())
+    hide_pandas()
     _use_batch_scheduling()
     uvloop.run(_main())
