@@ -53,7 +53,7 @@ def test_every_parameter_is_shown_swept_or_not(write: Write) -> None:
         "load": "both", "messages": "none", "preload": "0", "send": "free", "batch": "1", "rate": "max",
         "think": "none", "faults": "none",
         "consume_rate": "max", "connections": "each", "topology": "client", "trace": "off", "queue_limit": "1MB",
-        "client_cpu": "75%", "warmup": "5s", "measure": "30s", "drain": "30s", "faults": "none", "think": "none",
+        "client_cpu": "75%", "warmup": "5s", "measure": "30s", "drain": "30s",
     }  # fmt: skip
     assert first.parameters == expected
 
