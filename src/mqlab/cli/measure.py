@@ -141,8 +141,8 @@ def run_measure(folder: RunFolder, target: SparkTarget, bars: ProgressBars, remo
 def _first_line(error: Exception) -> str:
     """The line that names the error of a task, else the first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = (line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception): ", line))
-    return next(named, lines[0] if lines else type(error).__name__)[:300]
+    named = (line for line in lines if re.match(r"(: )?[A-Za-z_.]*(Error|Exception): ", line))
+    return next(named, lines[0] if lines else type(error).__name__).removeprefix(": ")[:300]
 
 
 def local_path(name: str) -> Path | None:

@@ -110,6 +110,7 @@ def _put(spark: SparkSession, file: Path, url: str) -> None:
         spark.copyFromLocalToFs(str(file), url)
         return
     hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # py4j has no types
-    target = hadoop.Path(url)
-    system = target.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    system.copyFromLocalFile(False, True, hadoop.Path(file.as_uri()), target)
+    source, target = hadoop.Path(file.as_uri()), hadoop.Path(url)
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    here, there = source.getFileSystem(settings), target.getFileSystem(settings)
+    hadoop.FileUtil.copy(here, source, there, target, False, True, settings)
