@@ -22,6 +22,8 @@ def blocks(language: str) -> list[str]:
 
 def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # The Spark session of the tests was started in another folder.
+    monkeypatch.setenv("MQLAB_RUNS", str(tmp_path / "runs"))
     (study,) = blocks("yaml")
     Path("our-failover.yaml").write_text(study)
     planned, of_lab, our_own = (here(*shlex.split(block)[1:]) for block in blocks("sh"))
