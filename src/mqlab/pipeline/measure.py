@@ -49,11 +49,13 @@ def measure(
     exhibits: Sequence[Exhibit] | None = None,
     *,
     in_sql: bool = False,
+    counts_of_runs: Callable[[EventSources], DataFrame] | None = None,
 ) -> EventSources:
     """Compute every measure table for all runs of the folder and replace the former tables.
 
     `exhibits` say which systems and peaks are compared; the default is those of the study in the folder. A run with a
     damaged event file is void, with the reason. `in_sql`: count the events in SQL, which is slower and gives the same.
+    `counts_of_runs`: gives the counts of all readable runs, if they were counted before.
     """
     sources, meta = examine_events(folder), folder.meta()
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
@@ -62,7 +64,7 @@ def measure(
     steps = _Steps(spark, progress)
     table, counts = steps.table, steps.counts
     steps.compute(
-        _audit_tables(steps, sources, events, in_sql=in_sql)
+        _audit_tables(steps, sources, events, in_sql=in_sql, counts_of_runs=counts_of_runs)
         | {
             "broker samples": lambda: broker_samples(events.samples, table("phases")),
             "resources": lambda: usage(events.samples, table("phases")),
@@ -110,6 +112,23 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     return rows
 
 
+def measure_runs(spark: SparkSession, sources: EventSources) -> dict[str, pa.Table]:
+    """Return the tables `counts` and `audits` of the runs, and their rates and durations as `figures`."""
+    steps = _Steps(spark, None)
+    tables = _audit_tables(steps, sources, read_events(spark, sources))
+    tables["figures"] = lambda: rates(_totals(steps)).unionByName(_durations(steps))
+    steps.compute(tables, persisted=())
+    return {name: steps.rows(name) for name in ("counts", "audits", "figures")}
+
+
+def count_runs(spark: SparkSession, sources: EventSources) -> DataFrame:
+    """The counts of all events of the runs."""
+    events, steps = read_events(spark, sources), _Steps(spark, None)
+    tables = _audit_tables(steps, sources, events)
+    steps.compute({name: tables[name] for name in ("phases", "counts")}, persisted=("counts",))
+    return steps.table("counts")
+
+
 def differing_counts(spark: SparkSession, folder: RunFolder) -> list[str]:
     """Count all events in both ways, in columns and in SQL; return the names of the tables that are not the same."""
     sources = examine_events(folder)
@@ -122,12 +141,17 @@ def differing_counts(spark: SparkSession, folder: RunFolder) -> list[str]:
 
 
 def _audit_tables(
-    steps: "_Steps", sources: EventSources, events: EventTables, *, in_sql: bool = False
+    steps: "_Steps",
+    sources: EventSources,
+    events: EventTables,
+    *,
+    in_sql: bool = False,
+    counts_of_runs: Callable[[EventSources], DataFrame] | None = None,
 ) -> dict[str, _DeclareTable]:
     return {
         "phases": lambda: measure_windows(events.phases),
         "points": lambda: points(events.runs),
-        "counts": lambda: _counts(steps, sources, events, in_sql=in_sql),
+        "counts": lambda: counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql),
         "activity": lambda: steps.counts("activity"),
         "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
     }
@@ -189,12 +213,16 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
     tables = [
         rates(in_measure),
         copies_per_message(steps.table("audits")),
-        durations(steps.counts("deliveries"), steps.counts("round trips"), steps.counts("confirmations")),
+        _durations(steps),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
     ]
     return reduce(DataFrame.unionByName, tables)
+
+
+def _durations(steps: "_Steps") -> DataFrame:
+    return durations(steps.counts("deliveries"), steps.counts("round trips"), steps.counts("confirmations"))
 
 
 def _observations(steps: "_Steps") -> DataFrame:

@@ -72,9 +72,9 @@ class EventSources:
         return pa.Table.from_pylist(rows, schema=runs.schema)
 
 
-def examine_events(folder: RunFolder) -> EventSources:
-    """Read every event file of the folder once and check it."""
-    paths = [(table, path) for table in TABLES for path in folder.event_files(table)]
+def examine_events(folder: RunFolder, runs: Container[int | None] | None = None) -> EventSources:
+    """Read every event file of the folder, or of some runs, once and check it."""
+    paths = [(table, path) for table in TABLES for path in folder.event_files(table) if _is_of(path, runs)]
     with ThreadPoolExecutor(_THREADS) as threads:
         examined = [*threads.map(examine, (path for _, path in paths))]
     files: dict[str, list[EventFile]] = {table: [] for table in TABLES}
@@ -88,6 +88,10 @@ def examine_events(folder: RunFolder) -> EventSources:
         if file.run is not None and file.run not in recorded:
             damaged.setdefault(file.run, f"damaged: events/runs has no file of run {file.run}")
     return EventSources({**files}, damaged)
+
+
+def _is_of(path: Path, runs: Container[int | None] | None) -> bool:
+    return runs is None or EventFile(path, "").run in runs
 
 
 def begin_measures(folder: RunFolder) -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -86,6 +87,14 @@ def read_partitions(spark: SparkSession, partitions: list[EventPartition]) -> Da
     counts = spark.read.format(_NAME).option(_PARTITIONS, json.dumps([*map(vars, partitions)])).load()
     # A shuffle of these few rows: without it, one task would read all partitions into one.
     return counts.repartition(1)
+
+
+def read_saved_counts(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """The counts in Parquet files, which `toArrow` gave before."""
+    schema = from_arrow_schema(_SCHEMA)
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*map(str, files)).repartition(1)
 
 
 def counts_of(counts: DataFrame, table: str) -> DataFrame:

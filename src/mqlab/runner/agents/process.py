@@ -38,6 +38,8 @@ from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 # The producer of preloaded messages. No role has this number, so the audit reports one that arrives.
 _PRELOAD_PRODUCER = 2**31 - 1
 _PROBE_BYTES = 1024
+# How often the events of a run are written that somebody follows.
+_ROLL_SECONDS = 3.0
 
 
 class Agent:
@@ -112,7 +114,17 @@ class Agent:
     async def _start(self, command: JsonObject) -> JsonObject:
         assert self._session is not None
         point = self._session.assignment.point
-        return self._sent(await self._session.play(Timeline.of(point, command["start"])))
+        rolling = asyncio.ensure_future(self._roll_events())
+        try:
+            return self._sent(await self._session.play(Timeline.of(point, command["start"])))
+        finally:
+            rolling.cancel()
+
+    async def _roll_events(self) -> None:
+        """Let a follower of the run see the events so far."""
+        while self._recorder is not None:
+            await asyncio.sleep(_ROLL_SECONDS)
+            self._recorder.roll()
 
     def _sent(self, errors: list[BaseException]) -> JsonObject:
         """Messages sent to each destination, and the first error."""
