@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
@@ -19,6 +20,8 @@ from mqlab.pipeline.running_run import RunProgress
 from mqlab.pipeline.schema import TABLES
 from pipeline.synthetic_runs import MIDDLE, Run, write
 from process_helpers import commands_with
+
+T = TypeVar("T")
 
 MS = 1_000_000
 EARLY, LATE = (
@@ -65,8 +68,8 @@ class Followed:
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def _tell(self, events: list[object]) -> Callable[[object], None]:
-        def tell(event: object) -> None:
+    def _tell(self, events: list[T]) -> Callable[[T], None]:
+        def tell(event: T) -> None:
             with self._told:
                 events.append(event)
                 self._told.notify_all()
