@@ -24,8 +24,8 @@ def test_a_run_that_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     _say_progress(RunProgress(4, 1000, 990, 500.0, 980, 0.0005, 0.004))
     line = capsys.readouterr().err.replace("\u00a0", " ")
     assert line == "run 4 goes on: sent 1,000, received 990, 500/s, p50 500 µs and p99 4 ms of 980 messages\n"
-    _say_progress(RunProgress(4, 10, 0, None, 0, None, None))
-    assert capsys.readouterr().err == "run 4 goes on: sent 10, received 0\n"
+    _say_progress(RunProgress(4, 0, 10, None, 0, None, None))
+    assert capsys.readouterr().err == "run 4 goes on: received 10\n"
 
 
 def test_spark_connect_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:

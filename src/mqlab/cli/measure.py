@@ -94,7 +94,9 @@ def _say_ended(run: EndedRun) -> None:
 
 
 def _say_progress(run: RunProgress) -> None:
-    parts = [f"sent {run.sent:,}", f"received {run.received:,}"]
+    # The outcome of sends without confirmation is known, and recorded, at the end of the run.
+    parts = [f"sent {run.sent:,}"] if run.sent else []
+    parts.append(f"received {run.received:,}")
     if run.rate is not None:
         parts.append(f"{run.rate:,.0f}/s")
     if run.p50 is not None and run.p99 is not None:

@@ -46,6 +46,7 @@ class Agent:
     def __init__(self) -> None:
         self._session: AgentSession | None = None
         self._recorder: Recorder | None = None
+        self._rolling: asyncio.Future[None] | None = None
         self._hosted: Hosted | None = None
         self._commands: dict[str, Callable[[JsonObject], Awaitable[JsonObject]]] = {
             "host": self._host,
@@ -114,11 +115,9 @@ class Agent:
     async def _start(self, command: JsonObject) -> JsonObject:
         assert self._session is not None
         point = self._session.assignment.point
-        rolling = asyncio.ensure_future(self._roll_events())
-        try:
-            return self._sent(await self._session.play(Timeline.of(point, command["start"])))
-        finally:
-            rolling.cancel()
+        # Until the end of the run: passive roles receive when the active ones, or all of another agent, are done.
+        self._rolling = asyncio.ensure_future(self._roll_events())
+        return self._sent(await self._session.play(Timeline.of(point, command["start"])))
 
     async def _roll_events(self) -> None:
         """Let a follower of the run see the events so far."""
@@ -156,6 +155,8 @@ class Agent:
             if self._session is not None:
                 await self._session.close()
         finally:
+            if self._rolling is not None:
+                self._rolling.cancel()
             if self._recorder is not None:
                 self._recorder.close()
                 self._recorder = None
