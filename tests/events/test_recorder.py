@@ -296,3 +296,29 @@ class TestSmallTables:
             folder.write_events(
                 "phases", "run-1", event_table("phases", [{"run": 1, "phase": "measure", "t_start": 1}])
             )
+
+
+def test_events_are_written_before_the_end_only_if_somebody_follows(folder: RunFolder) -> None:
+    recorder = Recorder(folder, run=1, agent=1)
+    record_one_of_each(recorder)
+    recorder.answered.append(**ANSWERED)
+    recorder.roll()
+    assert files(folder, "sends") == []
+    follower = folder.path / ".follow-1"
+    follower.mkdir()
+    recorder.roll()
+    recorder._wait_for_roll()
+    assert [len(rows(folder, table)) for table in ("sends", "receipts", "round_trips")] == [2, 2, 2]
+    recorder.sends.append(**SEND)
+    recorder.close()
+    assert [len(rows(folder, table)) for table in ("sends", "receipts", "round_trips")] == [3, 2, 2]
+
+
+def test_events_that_cannot_be_written_early_fail_the_run(folder: RunFolder) -> None:
+    recorder = Recorder(folder, run=1, agent=1)
+    record_one_of_each(recorder)
+    (folder.path / ".follow-1").mkdir()
+    folder.events.rmdir()
+    recorder.roll()
+    with pytest.raises(FileNotFoundError):
+        recorder.close()

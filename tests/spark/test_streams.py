@@ -118,7 +118,7 @@ def test_a_killed_query_goes_on_from_its_checkpoint(streams: SparkSession, serve
     flag.touch()
     # One transaction of the sink is committed, and half of the next one is not.
     streams.dataSource.register(dying_source(flag, after=1500))
-    rows = source(streams, served.address).select("body")
+    rows = source(streams, served.address, max_messages="2000").select("body")
     with pytest.raises(StreamingQueryException):
         copy(rows, served.address, tmp_path / "checkpoint", "mqlab-dying")
     assert not flag.exists()
@@ -129,18 +129,12 @@ def test_a_killed_query_goes_on_from_its_checkpoint(streams: SparkSession, serve
     assert sorted(message.body for message in messages_on(served.address, "queue:copies")) == sorted(
         [*bodies, b"later"]
     )
-    assert messages_on(served.address, "queue:orders") == []
-
-
-def test_batches_are_bounded_and_released(streams: SparkSession, served: Served, tmp_path: Path) -> None:
-    send(served.address, "queue:orders", [b"%d" % number for number in range(50)])
-    copy(source(streams, served.address, max_messages="20").select("body"), served.address, tmp_path / "checkpoint")
-    assert len(messages_on(served.address, "queue:copies")) == 50
-    left = {name: count for name, count in queues(served.address).items() if name.startswith("queue:spark.")}
-    assert left == {"queue:spark.orders.3": 10}, "Spark commits a batch when the next one begins"
+    left = [name for name, count in queues(served.address).items() if count and name != "queue:copies"]
+    assert len(left) == 1, "Spark commits a batch when the next one begins"
+    number = int(left[0].removeprefix("queue:spark.orders."))
     # A new checkpoint reads what the former query had not released.
     reader = QueueReader(StreamOptions.parse({"destination": "queue:orders", "address": served.address}))
-    assert reader.initialOffset() == {"batch": 2}
+    assert reader.initialOffset() == {"batch": number - 1}
 
 
 def test_a_batch_moved_before_a_crash_is_found_again(served: Served) -> None:
@@ -152,15 +146,17 @@ def test_a_batch_moved_before_a_crash_is_found_again(served: Served) -> None:
     first.stop()
     again = QueueReader(options)
     assert again.latestOffset(start, again.getDefaultReadLimit()) == end == {"batch": 1}
-    assert queues(served.address)["queue:orders"] == 3
+    moved = 8 - queues(served.address)["queue:orders"]
+    assert 0 < moved < 8
     for _ in range(2):
         (partition,) = again.partitions(start, end)
-        assert [row[0] for row in again.read(partition)] == [b"%d" % number for number in range(5)]
-    assert again.latestOffset(end, again.getDefaultReadLimit()) == {"batch": 2}
-    again.commit({"batch": 2})
-    assert again.latestOffset({"batch": 2}, again.getDefaultReadLimit()) == {"batch": 2}, "nothing is there"
+        assert [row[0] for row in again.read(partition)] == [b"%d" % number for number in range(moved)]
+    while (following := again.latestOffset(end, again.getDefaultReadLimit())) != end:
+        assert following == {"batch": end["batch"] + 1}
+        again.commit(following)
+        end = following
     again.stop()
-    assert [name for name in queues(served.address) if "spark" in name] == []
+    assert queues(served.address) == {"queue:orders": 0}
 
 
 def test_a_name_belongs_to_one_query(served: Served) -> None:
@@ -204,13 +200,12 @@ def test_wrong_columns(columns: str, message: str) -> None:
         QueueWriter(options, schema)
 
 
-def test_the_example_of_the_documentation_runs(
-    streams: SparkSession, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_of_the_documentation_runs(streams: SparkSession, served: Served, tmp_path: Path) -> None:
     (snippet, *_) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
     send(served.address, "queue:orders", [b"one", b"two"])
-    assert "tcp:127.0.0.1:7766" in snippet
-    exec(snippet.replace("tcp:127.0.0.1:7766", served.address), {})
+    for written, here in (("tcp:127.0.0.1:7766", served.address), ('"checkpoint"', repr(f"{tmp_path}/checkpoint"))):
+        assert written in snippet
+        snippet = snippet.replace(written, here)
+    exec(snippet, {})
     del streams
     assert [message.body for message in messages_on(served.address, "queue:answers")] == [b"ONE", b"TWO"]

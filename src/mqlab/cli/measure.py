@@ -1,9 +1,11 @@
 """`mqlab measure RUN...`: compute the measures of run folders from their events."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import unquote, urlsplit
 
 import typer
@@ -14,13 +16,20 @@ from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.exhibit_inputs import load_exhibits
+from mqlab.pipeline.follow import EndedRun, Follower
 from mqlab.pipeline.history.dataset import record_history
 from mqlab.pipeline.measure import differing_counts
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.remote_folder import RemoteFolder
 from mqlab.pipeline.run_source import is_url
+from mqlab.pipeline.running_run import RunProgress
 from mqlab.pipeline.session import SPARK_ERRORS, SparkSettingError, SparkTarget, SparkUnavailableError, spark_session
+from mqlab.report.render import formatting
 from mqlab.study import StudyError
+from mqlab.study.metric import METRICS
+
+# The metrics of a run that `--follow` prints.
+_SHOWN: Final = ("rate.round_trips", "rate.received", "rate.sent", "latency.p50", "latency.p99", "response.p99")
 
 MasterOption = Annotated[
     str | None,
@@ -43,20 +52,31 @@ CheckOption = Annotated[
 ]
 
 
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="Measure while the runs go on, and print their figures as they end.")
+]
+
+
 def measure(
-    folders: FoldersArgument, master: MasterOption = None, conf: ConfOption = None, check: CheckOption = False
-) -> None:
+    folders: FoldersArgument, master: MasterOption = None, conf: ConfOption = None, check: CheckOption = False,
+    follow: FollowOption = False,
+) -> None:  # fmt: skip
     """Compute the measures of run folders from their events and replace existing measures."""
     target = spark_target(master, conf)
     # Opened before the first pass, which may take long.
     opened = {name: open_folder(path) for name in folders if (path := local_path(name)) is not None}
+    if follow and (len(folders) > 1 or not opened or target.is_connect):
+        fail("--follow needs one run folder of this machine, and no Spark Connect", Exit.USAGE)
     with TemporaryDirectory(prefix="mqlab-copies-") as copies:
         measured = []
         for number, name in enumerate(folders):
             remote = None if name in opened else _fetch(name, target, Path(copies, str(number)))
             folder = remote.copy if remote else opened[name]
-            with ProgressBars() as bars:
-                run_measure(folder, target, bars, remote)
+            if follow:
+                follow_runs(folder, target)
+            else:
+                with ProgressBars() as bars:
+                    run_measure(folder, target, bars, remote)
             if check:
                 check_counts(folder, target, remote)
             say(f"measures in {remote.url}/measures" if remote else f"measures in {folder.measures}")
@@ -103,6 +123,40 @@ def measure_so_far(folder: RunFolder, target: SparkTarget) -> None:
         fail(f"Spark cannot measure the events of the search: {_first_line(error)}", Exit.SYSTEM_UNAVAILABLE)
 
 
+def follow_runs(folder: RunFolder, target: SparkTarget) -> None:
+    """Measure the runs of the folder until the last has ended. Ends the command on an error."""
+    with _pipeline_errors(folder, str(folder.path)):
+        follower = Follower(spark_session(target), folder, _say_ended, _say_progress)
+        try:
+            follower.follow()
+            follower.measure(load_exhibits(folder))
+        finally:
+            follower.close()
+    _record_history(folder)
+
+
+def _say_ended(run: EndedRun) -> None:
+    audit = run.audit
+    figures = [
+        f"{name} {formatting.quantity(run.figures[name], METRICS[name].unit)}" for name in _SHOWN if name in run.figures
+    ]
+    place = " ".join(filter(None, (audit["scenario"], audit["point"], audit["system"])))
+    reason = f" ({formatting.plain(audit['reason'])})" if audit["reason"] else ""
+    say(f"run {audit['run']}: {place}: {audit['status']}{reason}; {', '.join(figures) or 'nothing measured'}")
+
+
+def _say_progress(run: RunProgress) -> None:
+    # The outcome of sends without confirmation is known, and recorded, at the end of the run.
+    parts = [f"sent {run.sent:,}"] if run.sent else []
+    parts.append(f"received {run.received:,}")
+    if run.rate is not None:
+        parts.append(f"{run.rate:,.0f}/s")
+    if run.p50 is not None and run.p99 is not None:
+        p50, p99 = (formatting.quantity(value, "s") for value in (run.p50, run.p99))
+        parts.append(f"p50 {p50} and p99 {p99} of {run.timed:,} messages")
+    say(f"run {run.run} goes on: {', '.join(parts)}")
+
+
 def run_measure(folder: RunFolder, target: SparkTarget, bars: ProgressBars, remote: RemoteFolder | None = None) -> None:
     """Run the pipeline on the folder and show its progress. Ends the command on an error.
 
@@ -113,29 +167,38 @@ def run_measure(folder: RunFolder, target: SparkTarget, bars: ProgressBars, remo
     except StudyError as error:
         fail(str(error), Exit.USAGE)
     bars.start_measures()
-    retry = f"mqlab measure {remote.url if remote else folder.path}"
-    with exit_on_signal(f"interrupted; the events are kept: {retry}"):
+    with _pipeline_errors(folder, remote.url if remote else str(folder.path)):
+        spark = spark_session(target)
+        sources = run_pipeline(
+            spark, folder, bars.update_measures, exhibits, sources=remote.sources if remote else None
+        )
+        if remote is not None:
+            remote.copy_back(spark)
+    _record_history(folder)
+    for run, reason in sources.damaged.items():
+        say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
+
+
+@contextmanager
+def _pipeline_errors(folder: RunFolder, name: str) -> Iterator[None]:
+    """End the command on a signal, an error of Spark or of a file. `name`: of the run folder, as the user gave it."""
+    kept = f"events are kept: mqlab measure {name}"
+    with exit_on_signal(f"interrupted; the {kept}"):
         try:
-            spark = spark_session(target)
+            yield
         except SparkUnavailableError as error:
-            fail(f"{error}. The events are kept: {retry}", Exit.SYSTEM_UNAVAILABLE)
-        try:
-            sources = run_pipeline(
-                spark, folder, bars.update_measures, exhibits, sources=remote.sources if remote else None
-            )
-            if remote is not None:
-                remote.copy_back(spark)
+            fail(f"{error}. The {kept}", Exit.SYSTEM_UNAVAILABLE)
         except SPARK_ERRORS as error:
-            fail(f"Spark cannot measure the events: {_first_line(error)}. The events are kept: {retry}", Exit.INTERNAL)
+            fail(f"Spark cannot measure the events: {_first_line(error)}. The {kept}", Exit.INTERNAL)
         except OSError as error:
-            problem = f"{folder.measures} cannot be written: {io_reason(error)}"
-            fail(f"{problem}. The events are kept: {retry}", Exit.INTERNAL)
+            fail(f"{folder.measures} cannot be written: {io_reason(error)}. The {kept}", Exit.INTERNAL)
+
+
+def _record_history(folder: RunFolder) -> None:
     try:
         record_history(folder)
     except OSError as error:
         say(f"the history cannot be written: {io_reason(error)}")
-    for run, reason in sources.damaged.items():
-        say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
 
 
 def _first_line(error: Exception) -> str:

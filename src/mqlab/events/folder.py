@@ -23,6 +23,8 @@ from mqlab.regular_file import read_regular
 _MAX_META_BYTES: Final = 64_000_000
 # The pipeline reads row groups, and large runs in blocks of some million rows: it skips what a block does not need.
 _ROW_GROUP_ROWS: Final = 1 << 17
+# A folder with such a name is there while `mqlab measure --follow` works.
+FOLLOW_PREFIX: Final = ".follow-"
 
 
 def run_name(run: int) -> str:
@@ -102,6 +104,11 @@ class RunFolder:
             yield
         finally:
             os.close(descriptor)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody reads the events while runs go on: agents then write them every few seconds."""
+        return any(self.path.glob(f"{FOLLOW_PREFIX}*"))
 
     def meta(self) -> JsonObject:
         meta: JsonObject = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))

@@ -6,6 +6,7 @@ that are generated from the row classes of the schema, as `dataclass` generates 
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import partial
 from struct import Struct
@@ -24,6 +25,8 @@ _BUFFER_NUMBERS: Final = 8_000_000
 NO_TIME: Final = -1
 CONFIRMED_CODE: Final = OUTCOMES.index(CONFIRMED)
 UNKNOWN_CODE: Final = OUTCOMES.index(UNKNOWN)
+
+_TABLES: Final = (SendRow.table, ReceiptRow.table, RoundTripRow.table)
 
 P = ParamSpec("P")
 Columns = dict[str, npt.NDArray[np.int64]]
@@ -110,7 +113,7 @@ class PendingRows(RowBuffer[P]):
 
 
 class Recorder:
-    """The events of one agent in one run. `close` writes those that are still in memory.
+    """The events of one agent in one run. `close` writes those that are still in memory; `roll` those so far.
 
     Without a folder nothing is recorded: that is only for measuring the cost of recording.
     """
@@ -125,19 +128,51 @@ class Recorder:
         self.receipts = RowBuffer(ReceiptRow, partial(self._write_rows, ReceiptRow.table), discard=discard)
         self.round_trips = RowBuffer(RoundTripRow, partial(self._write_rows, RoundTripRow.table), discard=discard)
         self.answered = RowBuffer(AnsweredRequest, self._write_answered, discard=discard)
+        self._thread: ThreadPoolExecutor | None = None
+        self._rolling: Future[None] | None = None
+
+    def roll(self) -> None:
+        """If the run is followed, write the rows so far, in another thread: the roles go on meanwhile.
+
+        Does nothing while the rows of the last call are being written.
+        """
+        is_busy = self._rolling is not None and not self._rolling.done()
+        if self._folder is None or is_busy or not self._folder.is_followed:
+            return
+        self._wait_for_roll()
+        rows = {table: getattr(self, table).take() for table in _TABLES}
+        answered = self.answered.take()
+        self._thread = self._thread or ThreadPoolExecutor(1)
+        self._rolling = self._thread.submit(self._write_taken, rows, answered)
 
     def close(self) -> None:
         for rows in self.sends.unreleased:
             rows.release()
-        for row in (SendRow, ReceiptRow, RoundTripRow):
-            self._write_rows(row.table)
+        for table in _TABLES:
+            self._write_rows(table)
         self._write_answered()
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _write_taken(self, rows: dict[str, Columns], answered: Columns) -> None:
+        for table, columns in rows.items():
+            self._write(table, columns)
+        self._split_answered(answered)
+
+    def _wait_for_roll(self) -> None:
+        """Raises the error of writing."""
+        if self._rolling is not None:
+            self._rolling.result()
 
     def _write_rows(self, table: str) -> None:
+        self._wait_for_roll()
         self._write(table, getattr(self, table).take())
 
     def _write_answered(self) -> None:
-        rows = self.answered.take()
+        self._wait_for_roll()
+        self._split_answered(self.answered.take())
+
+    def _split_answered(self, rows: Columns) -> None:
         count = len(rows["seq"])
         ones, no_time = np.ones(count, dtype=np.int64), np.full(count, NO_TIME)
         self._write("sends", {

@@ -64,12 +64,14 @@ def measure(
     *,
     in_sql: bool = False,
     sources: EventSources | None = None,
+    counts_of_runs: Callable[[EventSources], DataFrame] | None = None,
 ) -> EventSources:
     """Compute every measure table for all runs of the folder and replace the former tables.
 
     `exhibits` say which systems and peaks are compared; the default is those of the study in the folder. A run with a
     damaged event file is void, with the reason. `in_sql`: count the events in SQL, which is slower and gives the same.
-    `sources`: the examined event files, if the folder has not all of them.
+    `sources`: the examined event files, if the folder has not all of them. `counts_of_runs`: gives the counts of all
+    readable runs, if they were counted before.
     """
     sources, meta = sources or examine_events(folder), folder.meta()
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
@@ -78,7 +80,7 @@ def measure(
     steps = _Steps(spark, progress)
     table, counts = steps.table, steps.counts
     steps.compute(
-        _audit_tables(steps, sources, events, in_sql=in_sql)
+        _audit_tables(steps, sources, events, in_sql=in_sql, counts_of_runs=counts_of_runs)
         | {
             "broker samples": lambda: broker_samples(events.samples, table("phases")),
             "resources": lambda: usage(events.samples, table("phases")),
@@ -126,24 +128,53 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     return rows
 
 
+def measure_runs(spark: SparkSession, sources: EventSources) -> dict[str, pa.Table]:
+    """Return the tables `counts` and `audits` of the runs, and their rates and durations as `figures`."""
+    steps = _Steps(spark, None)
+    tables = _audit_tables(steps, sources, read_events(spark, sources))
+    tables["all counts"] = lambda: steps.table(_PERSISTED)
+    tables["figures"] = lambda: rates(_totals(steps)).unionByName(_durations(steps))
+    steps.compute(tables)
+    return {"counts": steps.rows("all counts"), "audits": steps.rows("audits"), "figures": steps.rows("figures")}
+
+
+def count_runs(spark: SparkSession, sources: EventSources) -> DataFrame:
+    """The counts of all events of the runs."""
+    steps = _Steps(spark, None)
+    return local_table(spark, _all_counts(steps, _audit_tables(steps, sources, read_events(spark, sources))))
+
+
 def differing_counts(spark: SparkSession, folder: RunFolder, sources: EventSources | None = None) -> list[str]:
     """Count all events in both ways, in columns and in SQL; return the names of the tables that are not the same."""
     sources = sources or examine_events(folder)
-    ways = [_Steps(spark, None), _Steps(spark, None)]
-    for steps, in_sql in zip(ways, (False, True), strict=True):
+    ways = []
+    for in_sql in (False, True):
+        steps = _Steps(spark, None)
         tables = _audit_tables(steps, sources, read_events(spark, sources), in_sql=in_sql)
-        steps.compute({"phases": tables["phases"], "all counts": tables[_PERSISTED]})
-    in_columns, in_sql_too = (ordered_counts(steps.rows("all counts")) for steps in ways)
+        ways.append(ordered_counts(_all_counts(steps, tables)))
+    in_columns, in_sql_too = ways
     return [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
 
 
+def _all_counts(steps: "_Steps", tables: Mapping[str, _DeclareTable]) -> pa.Table:
+    steps.compute({"phases": tables["phases"], "all counts": tables[_PERSISTED]})
+    return steps.rows("all counts")
+
+
 def _audit_tables(
-    steps: "_Steps", sources: EventSources, events: EventTables, *, in_sql: bool = False
+    steps: "_Steps",
+    sources: EventSources,
+    events: EventTables,
+    *,
+    in_sql: bool = False,
+    counts_of_runs: Callable[[EventSources], DataFrame] | None = None,
 ) -> dict[str, _DeclareTable]:
     return {
         "phases": lambda: measure_windows(events.phases),
         "points": lambda: points(events.runs),
-        _PERSISTED: lambda: _counts(steps, sources, events, in_sql=in_sql),
+        _PERSISTED: lambda: (
+            counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql)
+        ),
         "activity": lambda: steps.counts("activity"),
         "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
     }
@@ -205,7 +236,7 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
     tables = [
         rates(in_measure),
         copies_per_message(steps.table("audits")),
-        durations(steps.counts("deliveries"), steps.counts("round trips"), steps.counts("confirmations")),
+        _durations(steps),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
@@ -222,6 +253,10 @@ def _fault_effects(steps: "_Steps", sources: EventSources, events: EventTables) 
     sends, receipts = (table.join(runs, "run", "left_semi") for table in (messages.sends, messages.receipts))
     pieces = segments(sends, receipts, events.roles)
     return fault_effects(pieces, events.faults, steps.table("phases"), events.runs)
+
+
+def _durations(steps: "_Steps") -> DataFrame:
+    return durations(steps.counts("deliveries"), steps.counts("round trips"), steps.counts("confirmations"))
 
 
 def _observations(steps: "_Steps") -> DataFrame:
@@ -269,7 +304,6 @@ class _Steps:
         self._report_progress(name, number)
         if table is None:
             return TABLES[name].schema.empty_table()
-        # One partition, so that no table made from it needs a shuffle.
         if name != _PERSISTED:
             return table.toArrow()
         # One partition, so that no table made from it needs a shuffle. Spark computes it again if an executor is lost.

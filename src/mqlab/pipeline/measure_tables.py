@@ -72,10 +72,10 @@ class EventSources:
         return pa.Table.from_pylist(rows, schema=runs.schema)
 
 
-def examine_events(folder: RunFolder) -> EventSources:
-    """Read every event file of the folder once and check it."""
+def examine_events(folder: RunFolder, runs: Container[int | None] | None = None) -> EventSources:
+    """Read every event file of the folder, or of some runs, once and check it."""
     # A task may run in another folder.
-    paths = [path.absolute() for table in TABLES for path in folder.event_files(table)]
+    paths = [path.absolute() for table in TABLES for path in folder.event_files(table) if _is_of(path, runs)]
     with ThreadPoolExecutor(_THREADS) as threads:
         return event_sources(threads.map(examine, paths))
 
@@ -93,6 +93,10 @@ def event_sources(examined: Iterable[EventFile]) -> EventSources:
         if file.run is not None and file.run not in recorded:
             damaged.setdefault(file.run, f"damaged: events/runs has no file of run {file.run}")
     return EventSources({**files}, damaged)
+
+
+def _is_of(path: Path, runs: Container[int | None] | None) -> bool:
+    return runs is None or EventFile(path, "").run in runs
 
 
 def begin_measures(folder: RunFolder) -> None:

@@ -108,6 +108,14 @@ def _with_contents(spark: SparkSession, partitions: Sequence[EventPartition]) ->
     )
 
 
+def read_saved_counts(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """The counts in Parquet files, which `toArrow` gave before."""
+    schema = from_arrow_schema(_SCHEMA)
+    if not files:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*map(str, files)).repartition(1)
+
+
 def counts_of(counts: DataFrame, table: str) -> DataFrame:
     return counts.where(f"{_COUNTS} = '{table}'").select(SCHEMAS[table].names)
 

@@ -65,6 +65,10 @@ class SparkTarget:
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_connect(self) -> bool:
+        return self.master is not None and self.master.startswith("sc://")
+
     @classmethod
     def parse(cls, master: str | None, settings: Sequence[str]) -> "SparkTarget":
         """`settings`: as `key=value`. Raises SparkSettingError."""
@@ -82,7 +86,7 @@ def spark_session(target: SparkTarget | None = None) -> SparkSession:
     target = target or SparkTarget()
     master = target.master or LOCAL
     try:
-        session = _connect(master, target) if master.startswith("sc://") else _start_session(master, target)
+        session = _connect(master, target) if target.is_connect else _start_session(master, target)
         reason = "" if master.startswith("local") else _prepare_executors(session)
     except (PySparkException, Py4JError, ImportError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)

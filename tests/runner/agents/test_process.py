@@ -25,7 +25,9 @@ from mqlab.drivers import (
 from mqlab.drivers.api import Matrix, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
+from mqlab.runner.agents import process
 from mqlab.runner.agents.assignment import Assignment, roles_of
+from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.handle import AgentProcess
 from mqlab.runner.agents.process import Agent
 from mqlab.study import Point
@@ -210,6 +212,27 @@ def test_without_a_folder_nothing_is_recorded_and_the_counts_are_the_same(fake: 
     assert received["received"] == [[0, 0, started["sent"][0]]]
     assert [*tmp_path.rglob("*.parquet")] == []
     assert fake.calls
+
+
+def test_an_agent_with_consumers_alone_writes_events_while_the_run_is_followed(
+    fake: FakeSystem, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_ROLL_SECONDS", 0.001)
+    (folder.path / ".follow-1").mkdir()
+    consumers = tuple(role for role in roles_of(SHORT) if role.role == "consumer")
+    assignment = Assignment(1, 1, SHORT, "fake", "somewhere", consumers, str(folder.path)).to_json()
+
+    async def main() -> None:
+        agent = Agent()
+        await agent.execute({"command": "prepare", "assignment": assignment})
+        await agent.execute({"command": "start", "start": time.monotonic_ns()})
+        fake.messages.put_nowait([row.tobytes() for row in BodyMaker(0, SHORT.size, 4).make(0, 4)])
+        while not folder.event_files("receipts"):
+            await asyncio.sleep(0.001)
+        await agent.execute({"command": "finish"})
+
+    uvloop.run(asyncio.wait_for(main(), 240))
+    assert sum(row["count"] for row in rows(folder, "receipts")) == 4
 
 
 @pytest.mark.parametrize(("connections", "number"), [("each", 5), ("shared", 1)])

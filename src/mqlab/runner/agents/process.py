@@ -40,12 +40,15 @@ from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 # The producer of preloaded messages. No role has this number, so the audit reports one that arrives.
 _PRELOAD_PRODUCER = 2**31 - 1
 _PROBE_BYTES = 1024
+# How often the events of a run are written that somebody follows.
+_ROLL_SECONDS = 3.0
 
 
 class Agent:
     def __init__(self) -> None:
         self._session: AgentSession | None = None
         self._recorder: Recorder | None = None
+        self._rolling: asyncio.Future[None] | None = None
         self._hosted: Hosted | None = None
         self._commands: dict[str, Callable[[JsonObject], Awaitable[JsonObject]]] = {
             "host": self._host,
@@ -115,7 +118,15 @@ class Agent:
     async def _start(self, command: JsonObject) -> JsonObject:
         assert self._session is not None
         point = self._session.assignment.point
+        # Until the end of the run: passive roles receive when the active ones, or all of another agent, are done.
+        self._rolling = asyncio.ensure_future(self._roll_events())
         return self._sent(await self._session.play(Timeline.of(point, command["start"])))
+
+    async def _roll_events(self) -> None:
+        """Let a follower of the run see the events so far."""
+        while self._recorder is not None:
+            await asyncio.sleep(_ROLL_SECONDS)
+            self._recorder.roll()
 
     def _sent(self, errors: list[BaseException]) -> JsonObject:
         """Messages sent to each destination, and the first error."""
@@ -152,6 +163,8 @@ class Agent:
             if self._session is not None:
                 await self._session.close()
         finally:
+            if self._rolling is not None:
+                self._rolling.cancel()
             if self._recorder is not None:
                 self._recorder.close()
                 self._recorder = None
