@@ -17,6 +17,7 @@ from mqlab.pipeline.session import spark_session
 GROUPS = {
     "tests/broker/core/selectors/test_engines.py": "spark",
     "tests/cli/test_decisive.py": "spark",
+    "tests/cli/test_documented.py": "spark",
     "tests/cli/test_faults.py": "spark",
     "tests/cli/test_interrupt.py": "spark",
     "tests/cli/test_overhead.py": "spark",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.cli import run
-from mqlab.cli.pipeline_time import PipelineTime
+from mqlab.cli.measure import PipelineTime
 from mqlab.events.folder import RunFolder
 from mqlab.runner.conductor import RunPlan
 from mqlab.study import load_study

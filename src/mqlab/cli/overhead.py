@@ -12,8 +12,7 @@ import yaml
 from rich.table import Table
 
 from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
-from mqlab.cli.measure import MasterOption
-from mqlab.cli.pipeline_time import PipelineTime
+from mqlab.cli.measure import MasterOption, PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject

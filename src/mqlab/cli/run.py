@@ -17,8 +17,7 @@ from rich.console import Console
 from mqlab.cli.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.interrupt import run_cancellable
-from mqlab.cli.measure import MasterOption, run_measure
-from mqlab.cli.pipeline_time import PipelineTime
+from mqlab.cli.measure import MasterOption, PipelineTime, run_measure
 from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
