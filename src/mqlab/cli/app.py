@@ -13,7 +13,7 @@ from mqlab.cli.interrupt import exit_at_once
 
 COMMANDS: Final = (
     "studies", "systems", "plan", "init", "run", "overhead", "measure", "report", "conformance", "broker",
-    "docs",
+    "serve", "docs",
 )  # fmt: skip
 _NO_OUTPUT: Final = "the output cannot be written"
 

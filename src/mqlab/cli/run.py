@@ -2,10 +2,12 @@
 
 import asyncio
 import shlex
+import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -22,11 +24,12 @@ from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder
+from mqlab.events.live import ENDED, MEASURES, RUNS, LiveLog
 from mqlab.report import as_json as document
 from mqlab.report import print_summary, write_index
 from mqlab.report.claims.open_points import open_points
 from mqlab.report.data.run_results import RunResults
-from mqlab.runner.conductor import Conductor, RunPlan
+from mqlab.runner.conductor import Conductor, Progress, RunPlan
 from mqlab.runner.rounds import Budget
 from mqlab.runner.study_files import check_stand_in
 from mqlab.study import DEFAULT_SCALE, Point, Study, StudyError, built_in_studies, deprecations, load_study
@@ -73,6 +76,7 @@ def run(
         bool, typer.Option("--aa", help="Run each system against itself, and print the rate of false differences.")
     ] = False,
     ignore_noise: IgnoreNoise = False,
+    live: Annotated[bool, typer.Option("--live", help="Watch the runs on the page of mqlab serve.")] = False,
     master: MasterOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -99,11 +103,24 @@ def run(
     if not studies:
         # The first answer comes soon.
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
-    folders = _run_all(orders, runs, master, minutes, quiet=as_json)
+    with _page(runs) if live else nullcontext():
+        folders = _run_all(orders, runs, master, minutes, quiet=as_json)
     if as_json:
         documents = [document(folder) for folder in folders]
         show_json(documents[0] if len(documents) == 1 else {"studies": documents})
     exit_with_status(folders)
+
+
+@contextmanager
+def _page(runs: Path) -> Iterator[None]:
+    """The page, served by a process of its own: it must not take time from the lab."""
+    command = [sys.executable, "-m", "mqlab", "serve", "--runs", str(runs)]
+    server = subprocess.Popen(command, start_new_session=True)
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def _command(study: str, options: Mapping[str, Sequence[str] | None]) -> str:
@@ -195,9 +212,16 @@ def run_study(
         order = replace(order, budget=_budget(order, folder, seconds))
     if title:
         say(title)
+    live = LiveLog(folder.path, title or order.study.id)
     try:
         with ProgressBars() as bars:
-            uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
+
+            def watch(progress: Progress) -> None:
+                bars.update_load(progress)
+                live.write(RUNS, **asdict(progress))
+
+            uvloop.run(run_cancellable(Conductor(order, folder, watch).conduct()))
+            live.write(MEASURES)
             with pipeline_time.running():
                 run_measure(folder, master, bars)
             page = run_report(folder)
@@ -207,6 +231,8 @@ def run_study(
         fail(f"{error}; the incomplete run folder is {folder.path}", Exit.SYSTEM_UNAVAILABLE)
     except OSError as error:
         fail(f"a file cannot be used: {io_reason(error)}; the incomplete run folder is {folder.path}", Exit.INTERNAL)
+    finally:
+        live.write(ENDED)
     if not quiet:
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
