@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 JAVA_SETUP := scripts/java.sh
 
-.PHONY: help setup run test test-capacity test-cluster test-systems lint bench torture clean
+.PHONY: help setup run test test-capacity test-cluster test-systems test-pages lint bench torture docs wheel clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ test-systems: setup  ## gets every system there is, and tests each with its driv
 test-capacity: setup  ## capacity on a system with a known limit, and the page about sizing, on a quiet machine
 	MQLAB_TEST_CAPACITY=1 $(BIN)/python -m pytest tests/cli/test_capacity.py tests/cli/test_howto_size.py $(ARGS)
 
+test-pages: setup  ## every report and page in a browser, and every command of the tutorial
+	MQLAB_TEST_PAGES=all $(BIN)/python -m pytest tests/report/browser tests/cli/test_documented.py $(ARGS)
+
 lint: setup  ## style, types and the arrows between packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -54,6 +57,12 @@ bench: setup  ## every benchmark, one after the other
 
 torture: setup  ## the long forms of docs/trust.md, some hours: ARGS="--list", ARGS="--only kill"
 	$(BIN)/python tests/torture/run.py $(ARGS)
+
+docs: setup  ## the documentation site, into the package: `mqlab docs` opens it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+wheel: docs  ## the package with its documentation, in dist/
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:  ## remove what was made here, but no run
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache src/*.egg-info

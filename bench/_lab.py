@@ -7,7 +7,7 @@ whose runs are not exact has no result.
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -45,6 +45,8 @@ class Lab:
         self._agents = [self._do(AgentProcess.start(number)) for number in range(1, agents + 1)]
         self._systems: dict[str, tuple[System, Running]] = {}
         self._runs = 0
+        # Called with each phase of a run and its length.
+        self.watch: Callable[[str, float], None] = lambda *_: None
         # Of the last run.
         self.noise: MachineRow | None = None
 
@@ -77,7 +79,7 @@ class Lab:
         self._runs += 1
         run = RunExecution(
             number=self._runs, study="bench", point=point, system=under_test, repetition=1, folder=self.folder,
-            agents=self._agents, watch=lambda *_: None, record=record,
+            agents=self._agents, watch=self.watch, record=record,
         )  # fmt: skip
         outcome = self._do(run.play(running))
         self.noise = run.noise

@@ -19,6 +19,7 @@ GROUPS = {
     "tests/cli/test_capacity.py": "spark",
     "tests/cli/test_ci_page.py": "spark",
     "tests/cli/test_decisive.py": "spark",
+    "tests/cli/test_documented.py": "spark",
     "tests/cli/test_failure_howto.py": "spark",
     "tests/cli/test_faults.py": "spark",
     "tests/cli/test_history.py": "spark",

@@ -46,7 +46,7 @@ def common(import_benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
         "attacks", "before_after", "bindings", "ceiling", "compare", "cpu_time", "drivers", "group_commit", "intervals",
-        "noise", "peers", "pipeline", "plain", "preload", "recording", "recovery", "selectors", "trace",
+        "noise", "page", "peers", "pipeline", "plain", "preload", "recording", "recovery", "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 

@@ -138,7 +138,7 @@ class TestTheFolder:
 
     def test_nothing_is_left_of_the_systems(self, folder: RunFolder) -> None:
         assert sorted(part.name for part in folder.path.iterdir()) == [
-            "events", "measures", "meta.json", "report", "study",
+            "events", "live.jsonl", "measures", "meta.json", "report", "study",
         ]  # fmt: skip
 
     def test_reporting_again_gives_the_same_document(self, folder: RunFolder, found: JsonObject) -> None:

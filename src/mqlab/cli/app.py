@@ -25,12 +25,14 @@ COMMANDS: Final[Mapping[str, str]] = {
     "overhead": "Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both "
     "alike.",
     "capacity": "Find the highest rate at which a latency goal holds, with a clean audit and a steady state.",
-    "measure": "Compute the measures of a run folder from its events and replace existing measures.",
+    "measure": "Compute the measures of run folders from their events and replace existing measures.",
     "report": "Write the reports of run folders from their measures and print the summaries.",
     "history": "The measures of all run folders: list, trend and export.",
     "conformance": "Start a system and test every feature: works, lacks (with the reason) or fails "
     "(with the observation).",
     "doctor": "Say what on this machine would spoil a measurement: how much, and its cure.",
+    "serve": "Serve the page on this machine until Ctrl-C. Its address has the token that starting and stopping runs needs.",
+    "docs": "Open the documentation in the browser. It is part of the package and needs no network.",
     "broker": "Run the embedded broker until Ctrl-C or SIGTERM. A command administers a running broker or a broker's "
     "files.",
 }

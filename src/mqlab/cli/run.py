@@ -2,10 +2,12 @@
 
 import asyncio
 import shlex
+import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -33,13 +35,14 @@ from mqlab.cli.results.finish import (
 from mqlab.cli.results.gates import FailIfOption, parse_gates
 from mqlab.cli.systems.names import not_ready
 from mqlab.events.folder import RunFolder, RunFolderBusyError
+from mqlab.events.live import ENDED, MEASURES, RUNS, LiveLog
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.session import SparkTarget
 from mqlab.report import print_summary, write_index
 from mqlab.report.capacity.trials import next_runs
 from mqlab.report.claims.open_points import open_points
 from mqlab.report.data.run_results import RunResults
-from mqlab.runner.conductor import Conductor, RunPlan
+from mqlab.runner.conductor import Conductor, Progress, RunPlan
 from mqlab.runner.resume import NotResumableError, check_resumable, keep_runs
 from mqlab.runner.rounds import Budget
 from mqlab.runner.study_files import check_stand_in
@@ -109,6 +112,7 @@ def run(
     openmessaging: OpenMessagingOption = None,
     hdr_log: HdrLogOption = None,
     ignore_noise: IgnoreNoise = False,
+    live: Annotated[bool, typer.Option("--live", help="Watch the runs on the page of mqlab serve.")] = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -161,8 +165,21 @@ def run(
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
     if not ignore_noise:
         warn_of_machine(runs)
-    folders = _run_all(orders, runs, target, minutes, quiet=as_json, resumed=folder)
+    with _page(runs) if live else nullcontext():
+        folders = _run_all(orders, runs, target, minutes, quiet=as_json, resumed=folder)
     finish_runs(folders, gates, outputs, as_json=as_json)
+
+
+@contextmanager
+def _page(runs: Path) -> Iterator[None]:
+    """The page, served by a process of its own: it must not take time from the lab."""
+    command = [sys.executable, "-m", "mqlab", "serve", "--runs", str(runs)]
+    server = subprocess.Popen(command, start_new_session=True)
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def _command(study: str, options: Mapping[str, Sequence[str] | None]) -> str:
@@ -259,13 +276,14 @@ def run_study(
         fail(f"--runs {runs}: cannot create a run folder there ({error.strerror or error})", Exit.USAGE)
     if title:
         say(title)
+    live = LiveLog(folder.path, title or order.study.id)
     try:
         with folder.locked():
             if resumed is not None:
                 order = replace(order, kept=(kept := keep_runs(folder, order.points)))
                 seconds = seconds and max(0.0, seconds - sum(run.seconds for run in kept))
                 say(f"{len(kept)} runs of {folder.path} are kept")
-            page = _run_in(folder, order, target, pipeline_time, seconds)
+            page = _run_in(folder, order, target, pipeline_time, seconds, live)
     except RunFolderBusyError as error:
         fail(str(error), Exit.USAGE)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -275,6 +293,8 @@ def run_study(
         fail(f"{error}; the incomplete run folder is {folder.path}", Exit.SYSTEM_UNAVAILABLE)
     except OSError as error:
         fail(f"a file cannot be used: {io_reason(error)}; the incomplete run folder is {folder.path}", Exit.INTERNAL)
+    finally:
+        live.write(ENDED)
     if not quiet:
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
@@ -282,15 +302,22 @@ def run_study(
 
 
 def _run_in(
-    folder: RunFolder, order: RunPlan, target: SparkTarget, pipeline_time: PipelineTime, seconds: float | None
-) -> Path:
+    folder: RunFolder, order: RunPlan, target: SparkTarget, pipeline_time: PipelineTime, seconds: float | None,
+    live: LiveLog,
+) -> Path:  # fmt: skip
     """Run, measure and report; return the page."""
     if seconds is not None:
         order = replace(order, budget=_budget(order, folder, seconds))
     if any(order.study.scenarios[point.scenario].find for point in order.points):
         order = replace(order, search=partial(_search, folder, target))
     with ProgressBars() as bars:
-        uvloop.run(run_cancellable(Conductor(order, folder, bars.update_load).conduct()))
+
+        def watch(progress: Progress) -> None:
+            bars.update_load(progress)
+            live.write(RUNS, **asdict(progress))
+
+        uvloop.run(run_cancellable(Conductor(order, folder, watch).conduct()))
+        live.write(MEASURES)
         with pipeline_time.running():
             run_measure(folder, target, bars)
         return run_report(folder)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mqlab.events.checksums import EventFile
-from mqlab.pipeline.event_tables import SLOTS_A_SECOND
+from mqlab.pipeline.kernels.count_keys import SLOTS_A_SECOND
 from mqlab.pipeline.kernels.histogram import GROWTH
 from mqlab.pipeline.kernels.run_events import NEVER
 from mqlab.pipeline.run_source import EventPartition, ordered_counts, read_partitions

@@ -31,12 +31,14 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(made.write(tmp_path_factory.mktemp("runs") / "two"))
 
 
-# The report with the most exhibits; `make test-pages` opens those of all studies.
-STUDIES = built_in_studies() if os.environ.get("MQLAB_TEST_PAGES") == "all" else ["ibmmq-943-trace"]
+# `make test-pages` opens those of all studies.
+STUDIES = built_in_studies() if os.environ.get("MQLAB_TEST_PAGES") == "all" else []
 
 
-@pytest.fixture(scope="module", params=STUDIES)
-def study_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["whole", *STUDIES])
+def study_page(request: pytest.FixtureRequest, whole_run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "whole":
+        return whole_run.report / "index.html"
     made = fabricated(load_study(request.param))
     return write_report(made.write(tmp_path_factory.mktemp("runs") / str(request.param)))
 

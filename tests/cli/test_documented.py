@@ -1,0 +1,92 @@
+"""The commands and snippets of the documents: each is understood by the program, and those of the tutorial are run."""
+
+import ast
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from mqlab.cli.app import app_with
+from mqlab.systems import system
+
+from .command import here
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^ *```(\w+)([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(document: Path, language: str) -> Iterator[tuple[str, str]]:
+    """The options behind the language of each block, and its content."""
+    for found in BLOCK.finditer(document.read_text(encoding="utf-8")):
+        if found[1] == language:
+            yield found[2], dedent(found[3])
+
+
+def commands(document: Path) -> Iterator[list[str]]:
+    """The words of each command of this program, without its name and without comments."""
+    for _, block in blocks(document, "sh"):
+        for line in block.replace("\\\n", "").splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["mqlab"]:
+                yield words[1:]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_program_understands_every_command(document: Path) -> None:
+    program = get_command(app_with())
+    for words in commands(document):
+        command, rest = program, words
+        while isinstance(command, TyperGroup) and rest and rest[0] in command.commands:
+            command, rest = command.commands[rest[0]], rest[1:]
+        assert isinstance(command, TyperCommand) or getattr(command, "invoke_without_command", False), words
+        # It parses and checks the words, and runs nothing.
+        command.make_context("mqlab", [*rest])
+
+
+# Those of the how-to pages are parts of files; tests/cli/test_howto.py runs the whole ones.
+WHOLE = [document for document in DOCUMENTS if document.parent.name != "howto"]
+
+
+@pytest.mark.parametrize("document", WHOLE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_python_and_yaml_snippet_can_be_read(document: Path) -> None:
+    for _, block in blocks(document, "python"):
+        # Snippets of the asyncio API leave out the coroutine around them.
+        compile(block, str(document), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for _, block in blocks(document, "yaml"):
+        assert yaml.safe_load(block)
+
+
+# `make test-pages` runs them all.
+TUTORIAL = ["first-run", "own-study", "two-brokers"] if os.environ.get("MQLAB_TEST_PAGES") == "all" else ["own-study"]
+
+
+@pytest.mark.parametrize("page", TUTORIAL)
+def test_the_commands_of_the_tutorial_work(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = ROOT / "docs" / "tutorial" / f"{page}.md"
+    monkeypatch.chdir(tmp_path)
+    # The processes of a Spark session that is shared know another present folder.
+    monkeypatch.setenv("MQLAB_RUNS", str(tmp_path / "runs"))
+    for options, content in blocks(document, "yaml"):
+        title = re.search(r'title="([\w.-]+)"', options)
+        assert title, "a file of the tutorial has a name"
+        (tmp_path / title[1]).write_text(content)
+    played = 0
+    for words in commands(document):
+        names = {words[n + 1] for n, word in enumerate(words) if word == "--system"} | {*words} & {"nats"}
+        if any(system(name).missing() for name in names) or "install" in words or "--minutes" in words:
+            continue  # it needs the network, or takes a minute
+        least = ["--minutes", "0.1"] if words[0] == "run" else []
+        result = here(*(file for word in words for file in (glob(word) or [word])), *least)
+        # 6: a claim may be undecided by so few runs.
+        assert result.exit_code in (0, 6), result.output
+        played += 1
+    assert played >= 2
