@@ -31,7 +31,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "conformance": "Start a system and test every feature: works, lacks (with the reason) or fails "
     "(with the observation).",
     "doctor": "Say what on this machine would spoil a measurement: how much, and its cure.",
-    "serve": "Serve the page on this machine until Ctrl-C. Its address has the token that starting and stopping runs needs.",
+    "serve": "Serve the page on this machine until Ctrl-C. Its address has the token that starting and stopping runs "
+    "needs.",
     "docs": "Open the documentation in the browser. It is part of the package and needs no network.",
     "broker": "Run the embedded broker until Ctrl-C or SIGTERM. A command administers a running broker or a broker's "
     "files.",

@@ -8,6 +8,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from mqlab.events.folder import RunFolder
+
 AXE = Path(__file__).with_name("axe.min.js")
 # What belongs to the page itself.
 _OWN = ("file:", "blob:", "data:", "http://127.0.0.1:")
@@ -15,8 +17,12 @@ Scheme = Literal["light", "dark"]
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def browser(whole_run: RunFolder) -> Iterator[Browser]:
+    """While it is open, its event loop runs in this process: nothing else can run one, so it ends with the module.
+
+    The run that all tests of reports share comes first.
+    """
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("Chromium is missing: apt-get install chromium")
