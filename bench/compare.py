@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final
 
 from _common import arguments, finish, level, say
-from mqlab.cli.console import Exit
+from mqlab.cli.terminal.console import Exit
 from mqlab.events.folder import RunFolder
 from mqlab.report.claims.counted import CountedRates
 from mqlab.report.comparison.comparison import BETTER, SAME, WORSE, SystemComparison, compare

@@ -27,7 +27,7 @@ MOST_COLUMNS = 100
 MOST_MODULES = 15
 MOST_SIBLINGS = 20
 # Folders whose modules are all of one kind: commands, tables, systems.
-SIBLINGS = {"mqlab/cli", "mqlab/cli/broker", "mqlab/pipeline/tables", "mqlab/systems"}
+SIBLINGS = {"mqlab/cli/broker", "mqlab/pipeline/tables", "mqlab/systems"}
 # The beginning of a sentence that does not name the component that acts.
 HEADLESS = re.compile(r"(?:^|[.:;]\s+)(?:Who|What|Whoever|Whatever|Nobody|Somebody|None of|Such)\s+[a-z].*", re.M)
 # Private words that were replaced by those of docs/glossary.md.

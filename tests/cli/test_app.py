@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from mqlab import __version__
 from mqlab.cli.app import COMMANDS, app_with, typed_command
-from mqlab.cli.console import table_of
+from mqlab.cli.terminal.console import table_of
 
 from .command import PROGRAM, environment, here
 from .test_help import EVERY

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqlab.cli.compare import plan_of
+from mqlab.cli.experiments.compare import plan_of
 from mqlab.runner.conductor import RunPlan
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.cli import demo
+from mqlab.cli.experiments import demo
 from mqlab.events.folder import RunFolder
 from mqlab.runner.conductor import RunPlan
 from mqlab.systems import SYSTEMS

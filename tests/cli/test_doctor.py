@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.cli import doctor
-from mqlab.runner.doctor.finding import MachineFinding
+from mqlab.runner.doctor.machine_finding import MachineFinding
 
 from .command import SMALL, document, here
 

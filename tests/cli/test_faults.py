@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import Result
 
-from mqlab.cli.exit_status import exit_with_worst
+from mqlab.cli.terminal.exit_status import exit_with_worst
 from mqlab.drivers import DRIVERS
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES

@@ -33,7 +33,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[RunPlan]:
 
     if not PLAYED:
         monkeypatch.setattr("mqlab.cli.run._run_all", lambda orders, *_, **__: plan(orders[0]))
-        monkeypatch.setattr("mqlab.cli.capacity.run_study", lambda order, *_, **__: plan(order))
+        monkeypatch.setattr("mqlab.cli.experiments.capacity.run_study", lambda order, *_, **__: plan(order))
     return planned
 
 

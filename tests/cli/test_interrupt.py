@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mqlab.cli import interrupt
+from mqlab.cli.terminal import interrupt
 from mqlab.events.folder import RunFolder, run_folders
 from mqlab.pipeline.measure_tables import read_table
 

@@ -13,7 +13,7 @@ import typer
 from pyspark.errors import PySparkException
 from typer.testing import Result
 
-from mqlab.cli.exit_status import exit_with_status
+from mqlab.cli.terminal.exit_status import exit_with_status
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import EventSources, write_table
 from mqlab.pipeline.schema import TABLES

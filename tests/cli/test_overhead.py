@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.cli import overhead
-from mqlab.cli.console import show
+from mqlab.cli.experiments import overhead
+from mqlab.cli.terminal.console import show
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table

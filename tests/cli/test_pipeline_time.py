@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.cli import run
-from mqlab.cli.pipeline_time import PipelineTime
+from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.session import SparkTarget
 from mqlab.runner.conductor import RunPlan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqlab.cli.progress import ProgressBars
+from mqlab.cli.terminal.progress import ProgressBars
 from mqlab.runner.conductor import Progress
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline import run_partitions
+from mqlab.pipeline.counts import run_partitions
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.session import SparkTarget, spark_session
 from pipeline.cases import EXHIBITS

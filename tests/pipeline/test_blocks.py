@@ -9,16 +9,16 @@ import pytest
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import event_table
 from mqlab.events.schema import CONFIRMED
-from mqlab.pipeline import large_runs
+from mqlab.pipeline.counts import large_runs
+from mqlab.pipeline.counts.large_runs import LargeRuns, find_large
+from mqlab.pipeline.counts.row_groups import GroupBounds, RowGroup, count_bounds, read_rows, row_groups
+from mqlab.pipeline.counts.run_partitions import count_rows, windows_by_run
+from mqlab.pipeline.counts.run_source import EventPartition, read_block, read_files
 from mqlab.pipeline.kernels import blocks
 from mqlab.pipeline.kernels.run_counts import gaps
 from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
-from mqlab.pipeline.large_runs import LargeRuns, find_large
 from mqlab.pipeline.measure_tables import examine_events
-from mqlab.pipeline.row_groups import GroupBounds, RowGroup, count_bounds, read_rows, row_groups
-from mqlab.pipeline.run_partitions import count_rows, windows_by_run
-from mqlab.pipeline.run_source import EventPartition, read_block, read_files
 from pipeline.cases import CASES
 from pipeline.synthetic_runs import BEGIN, MEASURE, STOP, Run, write
 

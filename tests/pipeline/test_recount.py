@@ -89,8 +89,8 @@ def test_blocks_of_a_few_rows_give_the_same_tables(
     spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To the last digit, though faults of every kind lie across the borders of blocks."""
-    monkeypatch.setattr("mqlab.pipeline.large_runs.BLOCK_ROWS", 400)
-    monkeypatch.setattr("mqlab.pipeline.large_runs.SPLIT_ROWS", 100)
+    monkeypatch.setattr("mqlab.pipeline.counts.large_runs.BLOCK_ROWS", 400)
+    monkeypatch.setattr("mqlab.pipeline.counts.large_runs.SPLIT_ROWS", 100)
     folder = write(tmp_path, [*CASES.values(), *chance_runs], seed=2)
     measure(spark, folder, exhibits=EXHIBITS)
     assert {name: read_table(folder, name) for name in TABLES} == tables
@@ -102,6 +102,7 @@ def test_the_counts_of_both_ways_are_compared(
     folder = write(tmp_path, [CASES["lost"], CASES["a gap in the sends"]])
     assert differing_counts(spark, folder) == []
     monkeypatch.setattr(
-        "mqlab.pipeline.sql_counts.untiled", lambda sends: sends.where("false").select("run", "destination", "producer")
+        "mqlab.pipeline.counts.sql_counts.untiled",
+        lambda sends: sends.where("false").select("run", "destination", "producer"),
     )
     assert differing_counts(spark, folder) == ["gaps"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mqlab.events.folder import NotARunFolderError, RunFolder
-from mqlab.pipeline import large_runs
+from mqlab.pipeline.counts import large_runs
 from mqlab.pipeline.kernels.crc32c import crc32c
 from mqlab.pipeline.measure import audit, differing_counts, measure
 from mqlab.pipeline.measure_tables import check_measures, read_table

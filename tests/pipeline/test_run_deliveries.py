@@ -11,12 +11,12 @@ from pyspark.sql import functions as fn
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
+from mqlab.pipeline.counts.run_partitions import ROWS, count_rows, divide
+from mqlab.pipeline.counts.run_source import EventPartition, one_a_task, read_files
 from mqlab.pipeline.kernels.run_counts import gaps, row_counts
 from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, align_clocks
 from mqlab.pipeline.measure_tables import EventSources, examine_events
-from mqlab.pipeline.run_partitions import ROWS, count_rows, divide
-from mqlab.pipeline.run_source import EventPartition, one_a_task, read_files
 from pipeline.synthetic_runs import Run, write
 
 

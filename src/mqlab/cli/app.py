@@ -9,8 +9,8 @@ from typing import Annotated, Final
 import typer
 
 from mqlab import __version__
-from mqlab.cli.console import Exit, io_reason, print_error
-from mqlab.cli.interrupt import exit_at_once
+from mqlab.cli.terminal.console import Exit, io_reason, print_error
+from mqlab.cli.terminal.interrupt import exit_at_once
 
 # Every command, and the first line of its help, so that the list of commands needs none of their modules.
 COMMANDS: Final[Mapping[str, str]] = {
@@ -37,6 +37,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "broker": "Run the embedded broker until Ctrl-C or SIGTERM. A command administers a running broker or a broker's "
     "files.",
 }
+_EXPERIMENTS: Final = {"demo", "compare", "overhead", "capacity"}
 _NO_OUTPUT: Final = "the output cannot be written"
 # How the shells tell a program what was typed: zsh and fish, bash.
 _TYPED: Final = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
@@ -54,7 +55,8 @@ def app_with(commands: Iterable[str] = COMMANDS) -> typer.Typer:
         if name not in imported:
             app.command(name, help=help_line)(_not_imported)
             continue
-        command = getattr(import_module(f"mqlab.cli.{name}"), name)
+        package = "mqlab.cli.experiments" if name in _EXPERIMENTS else "mqlab.cli"
+        command = getattr(import_module(f"{package}.{name}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

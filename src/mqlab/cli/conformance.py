@@ -9,8 +9,8 @@ import typer
 import uvloop
 from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.systems.names import parse_or_fail
+from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.runner.checks.conformance import FeatureResult, check_conformance
 from mqlab.systems import SystemFailedError
 

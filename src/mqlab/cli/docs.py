@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail, say
+from mqlab.cli.terminal.console import Exit, fail, say
 
 
 def docs(

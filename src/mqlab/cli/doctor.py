@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail, io_reason, say, show, show_json, table_of
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show, show_json, table_of
 from mqlab.runner.doctor.examination import all_findings, quick_findings
-from mqlab.runner.doctor.finding import MachineFinding, worst
+from mqlab.runner.doctor.machine_finding import MachineFinding, worst
 
 
 def doctor(

@@ -10,18 +10,18 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
-from mqlab.cli.console import Exit, fail, io_reason, say
-from mqlab.cli.exit_status import exit_with_status
-from mqlab.cli.interrupt import exit_on_signal
-from mqlab.cli.progress import ProgressBars
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say
+from mqlab.cli.terminal.exit_status import exit_with_status
+from mqlab.cli.terminal.interrupt import exit_on_signal
+from mqlab.cli.terminal.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
+from mqlab.pipeline.counts.run_source import is_url
 from mqlab.pipeline.exhibit_inputs import load_exhibits
 from mqlab.pipeline.follow import EndedRun, Follower
 from mqlab.pipeline.history.dataset import record_history
 from mqlab.pipeline.measure import differing_counts
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.remote_folder import RemoteFolder
-from mqlab.pipeline.run_source import is_url
 from mqlab.pipeline.running_run import RunProgress
 from mqlab.pipeline.session import SPARK_ERRORS, SparkSettingError, SparkTarget, SparkUnavailableError, spark_session
 from mqlab.report.render import formatting

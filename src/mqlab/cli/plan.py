@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
+from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, deprecations, estimate, load_study
 from mqlab.study.language.units import format_duration, format_size
 

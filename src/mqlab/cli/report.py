@@ -7,8 +7,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail, io_reason, say
-from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.measure import open_folder
 from mqlab.cli.results.finish import (
     CsvOption,
@@ -20,6 +18,8 @@ from mqlab.cli.results.finish import (
     finish_runs,
 )
 from mqlab.cli.results.gates import FailIfOption, parse_gates
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say
+from mqlab.cli.terminal.interrupt import exit_on_signal
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import NotMeasuredError
 from mqlab.report import print_summary, write_index, write_report

@@ -16,12 +16,8 @@ import typer
 import uvloop
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.doctor import warn_of_machine
-from mqlab.cli.interrupt import run_cancellable
 from mqlab.cli.measure import ConfOption, MasterOption, measure_so_far, open_folder, run_measure, spark_target
-from mqlab.cli.pipeline_time import PipelineTime
-from mqlab.cli.progress import ProgressBars
 from mqlab.cli.report import run_report
 from mqlab.cli.results.finish import (
     CsvOption,
@@ -34,6 +30,10 @@ from mqlab.cli.results.finish import (
 )
 from mqlab.cli.results.gates import FailIfOption, parse_gates
 from mqlab.cli.systems.names import not_ready
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say
+from mqlab.cli.terminal.interrupt import run_cancellable
+from mqlab.cli.terminal.pipeline_time import PipelineTime
+from mqlab.cli.terminal.progress import ProgressBars
 from mqlab.events.folder import RunFolder, RunFolderBusyError
 from mqlab.events.live import ENDED, MEASURES, RUNS, LiveLog
 from mqlab.json_values import JsonObject

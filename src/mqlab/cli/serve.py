@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail, say
+from mqlab.cli.terminal.console import Exit, fail, say
 from mqlab.serve.server import PageServer
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
+from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import Study, StudyError, built_in_studies, load_study
 
 

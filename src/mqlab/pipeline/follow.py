@@ -26,9 +26,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import FOLLOW_PREFIX, RunFolder, run_name
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.counts.run_source import read_saved_counts
 from mqlab.pipeline.measure import count_runs, measure, measure_runs
 from mqlab.pipeline.measure_tables import EventSources, NotMeasuredError, check_measures, examine_events
-from mqlab.pipeline.run_source import read_saved_counts
 from mqlab.pipeline.running_run import RunningRun, RunProgress, by_run
 from mqlab.study import Exhibit
 

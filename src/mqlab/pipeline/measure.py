@@ -11,6 +11,10 @@ from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.counts.large_runs import find_large, read_large_counts
+from mqlab.pipeline.counts.run_partitions import count_rows, divide
+from mqlab.pipeline.counts.run_source import counts_of, ordered_counts, read_partitions
+from mqlab.pipeline.counts.sql_counts import sql_counts
 from mqlab.pipeline.event_tables import (
     EventTables,
     local_table,
@@ -22,12 +26,8 @@ from mqlab.pipeline.event_tables import (
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.shared_noise import paced_points
-from mqlab.pipeline.large_runs import find_large, read_large_counts
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
-from mqlab.pipeline.run_partitions import count_rows, divide
-from mqlab.pipeline.run_source import counts_of, ordered_counts, read_partitions
 from mqlab.pipeline.schema import TABLES
-from mqlab.pipeline.sql_counts import sql_counts
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons

@@ -18,9 +18,9 @@ from pyspark.sql.utils import is_remote
 from mqlab.events.checksums import SUFFIX, EventFile, damage, examine
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.events.schema import TABLES
+from mqlab.pipeline.counts.run_partitions import LARGE_TABLES
 from mqlab.pipeline.file_tasks import DESCRIPTIONS, describe_files
 from mqlab.pipeline.measure_tables import EventSources, begin_measures, event_sources, sources_file
-from mqlab.pipeline.run_partitions import LARGE_TABLES
 
 _META: Final = "meta.json"
 # A row of these is a file: a batch of the default 10,000 would be too large. A larger file is alone in its batch.

@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mqlab.events.checksums import EventFile
+from mqlab.pipeline.counts.run_source import EventPartition, ordered_counts, read_partitions
 from mqlab.pipeline.kernels.count_keys import SLOTS_A_SECOND
 from mqlab.pipeline.kernels.histogram import GROWTH
 from mqlab.pipeline.kernels.run_events import NEVER
-from mqlab.pipeline.run_source import EventPartition, ordered_counts, read_partitions
 
 # Batches of sends that are matched with receipts: those before them, of the same time, and after them.
 _SENDS_KEPT: Final = 4

@@ -18,7 +18,7 @@ Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
-def browser(whole_run: RunFolder) -> Iterator[Browser]:
+def browser(whole_run: RunFolder) -> Iterator[Browser]:  # noqa: ARG001
     """While it is open, its event loop runs in this process: nothing else can run one, so it ends with the module.
 
     The run that all tests of reports share comes first.

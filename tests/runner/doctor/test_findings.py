@@ -7,7 +7,7 @@ import pytest
 
 from mqlab.events.schema import MachineRow
 from mqlab.runner.doctor import disk, examination, memory
-from mqlab.runner.doctor.finding import MachineFinding, Weight, worst
+from mqlab.runner.doctor.machine_finding import MachineFinding, Weight, worst
 from mqlab.runner.doctor.other_work import broker_check, noise_checks
 from mqlab.runner.doctor.processor import processor_checks
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, SelectorOption, broker_command
 from mqlab.cli.broker.common.safe_output import body_text, cell, show_plain_json
-from mqlab.cli.console import say, show
+from mqlab.cli.terminal.console import say, show
 from mqlab.client.message import Message
 from mqlab.wire.native.columns import Value
 

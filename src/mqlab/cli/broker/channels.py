@@ -10,7 +10,7 @@ from rich.table import Table
 from mqlab.broker.server.channels.receiving_end import read_password
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, show_plain_json, show_result
-from mqlab.cli.console import Exit, fail, say, show
+from mqlab.cli.terminal.console import Exit, fail, say, show
 
 _COLUMNS = ("to", "address", "state", "messages", "bytes", "batches", "batch_mean", "in_doubt", "refused", "lost")
 

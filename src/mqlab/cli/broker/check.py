@@ -13,7 +13,7 @@ from mqlab.broker.store.files.lock import FolderInUseError, FolderLock
 from mqlab.broker.store.recovery.check import FileReport, StoreReport, check_store
 from mqlab.cli.broker.common.connection import AsJson
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
-from mqlab.cli.console import Exit, fail, say, show, table_of
+from mqlab.cli.terminal.console import Exit, fail, say, show, table_of
 
 _BAD: Final = ("damaged", "missing")
 

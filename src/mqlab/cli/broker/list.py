@@ -4,7 +4,7 @@ from rich.table import Table
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, show_plain_json
-from mqlab.cli.console import say, show
+from mqlab.cli.terminal.console import say, show
 from mqlab.json_values import JsonObject
 
 

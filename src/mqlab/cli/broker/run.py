@@ -13,7 +13,7 @@ from mqlab.broker.settings import SettingError, Settings
 from mqlab.broker.store.files.lock import FolderInUseError
 from mqlab.broker.store.recovery.recovery import DamagedJournalError
 from mqlab.cli.broker.common.setting_options import ConfigOption, OptionValue, option_name, parameters, parse_options
-from mqlab.cli.console import Exit, fail
+from mqlab.cli.terminal.console import Exit, fail
 from mqlab.hidden_pandas import hide_pandas
 from mqlab.wire.address import Address, BadAddressError
 

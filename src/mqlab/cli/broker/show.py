@@ -4,7 +4,7 @@ from datetime import datetime
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, NameArgument, broker_command
 from mqlab.cli.broker.common.safe_output import show_plain_json, values_table
-from mqlab.cli.console import show
+from mqlab.cli.terminal.console import show
 from mqlab.json_values import JsonObject
 
 

@@ -2,7 +2,7 @@
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import show_plain_json, values_table
-from mqlab.cli.console import show
+from mqlab.cli.terminal.console import show
 
 
 @broker_command

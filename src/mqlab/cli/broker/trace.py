@@ -18,7 +18,7 @@ from mqlab.broker.server.trace.reader import ActivityTraceReader
 from mqlab.broker.server.trace.records import SCHEMA
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
-from mqlab.cli.console import Exit, fail, say, show
+from mqlab.cli.terminal.console import Exit, fail, say, show
 from mqlab.json_values import JsonObject
 
 # How often `--follow` checks for a signal.

@@ -7,7 +7,7 @@ import typer
 
 from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, broker_command
 from mqlab.cli.broker.common.safe_output import cell, show_plain_json, show_result
-from mqlab.cli.console import Exit, fail, say, show, table_of
+from mqlab.cli.terminal.console import Exit, fail, say, show, table_of
 
 
 class TransactionAction(StrEnum):

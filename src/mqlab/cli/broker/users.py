@@ -12,7 +12,7 @@ from mqlab.broker.security.users import Users
 from mqlab.broker.settings import SettingError
 from mqlab.cli.broker.common.connection import AsJson
 from mqlab.cli.broker.common.safe_output import cell, plain, show_plain_json
-from mqlab.cli.console import Exit, fail, say, show, table_of
+from mqlab.cli.terminal.console import Exit, fail, say, show, table_of
 
 users = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
 

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import typer
 from pyspark.sql import DataFrame
 
-from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.history import options
 from mqlab.cli.history.options import history_filter, query
 from mqlab.cli.measure import MasterOption
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say
 from mqlab.json_values import JsonObject
 
 _ORDER: Final = ("started", "run_folder", "study", "system", "scenario", "point", "metric")

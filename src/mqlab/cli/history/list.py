@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from mqlab.cli.console import show, show_json, table_of
 from mqlab.cli.history import options
 from mqlab.cli.history.export import as_rows, in_order
 from mqlab.cli.history.options import history_filter, query
 from mqlab.cli.measure import MasterOption
+from mqlab.cli.terminal.console import show, show_json, table_of
 from mqlab.json_values import JsonObject
 from mqlab.report.render import formatting
 

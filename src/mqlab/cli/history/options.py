@@ -9,9 +9,9 @@ from typing import Annotated, TypeVar
 import typer
 from pyspark.sql import DataFrame
 
-from mqlab.cli.console import Exit, fail
-from mqlab.cli.interrupt import exit_on_signal
 from mqlab.cli.measure import spark_target
+from mqlab.cli.terminal.console import Exit, fail
+from mqlab.cli.terminal.interrupt import exit_on_signal
 from mqlab.pipeline.history.dataset import HistoryFilter, NoHistoryError, read_history
 from mqlab.pipeline.session import SPARK_ERRORS, SparkUnavailableError, spark_session
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mqlab.cli.console import Exit, fail, io_reason, say
 from mqlab.cli.history.options import RunsOption
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say
 from mqlab.pipeline.history.dataset import history_of, rebuild_history
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
-from mqlab.cli.console import show, show_json, table_of
 from mqlab.cli.history import options
 from mqlab.cli.history.options import history_filter, query
 from mqlab.cli.measure import MasterOption
+from mqlab.cli.terminal.console import show, show_json, table_of
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.history.trends import Trend, trends
 from mqlab.report.render import formatting

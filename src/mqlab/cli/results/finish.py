@@ -9,9 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-from mqlab.cli.console import Exit, fail, io_reason, say, show_json
-from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.results.gates import exit_with_gates, judged_gates
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.terminal.exit_status import exit_with_status
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json as document
 from mqlab.report import gates_json

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail
+from mqlab.cli.terminal.console import Exit, fail
 from mqlab.report import print_gates
 from mqlab.report.claims.gates import FAILED, PASSED, GateVerdict, judge_gates
 from mqlab.report.data.run_results import RunResults

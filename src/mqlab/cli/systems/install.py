@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from mqlab.cache import cache
-from mqlab.cli.console import Exit, fail, say, show_json
 from mqlab.cli.systems.names import AsJson, load_default, parse_or_fail
+from mqlab.cli.terminal.console import Exit, fail, say, show_json
 from mqlab.systems import SYSTEMS, System, SystemFailedError
 
 

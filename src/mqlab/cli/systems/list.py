@@ -2,8 +2,8 @@
 
 import typer
 
-from mqlab.cli.console import Exit, fail, show, show_json, table_of
 from mqlab.cli.systems.names import AsJson, load_default, not_ready
+from mqlab.cli.terminal.console import Exit, fail, show, show_json, table_of
 from mqlab.json_values import JsonObject
 from mqlab.systems import SYSTEMS
 

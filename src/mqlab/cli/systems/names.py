@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail
+from mqlab.cli.terminal.console import Exit, fail
 from mqlab.runner.capability import driver_class
 from mqlab.systems import SYSTEMS, System, SystemFailedError, SystemSettingError, system
 

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from mqlab.cli.console import Exit, fail, show, show_json, table_of
 from mqlab.cli.systems.names import AsJson, SystemArgument, not_ready, parse_or_fail
+from mqlab.cli.terminal.console import Exit, fail, show, show_json, table_of
 from mqlab.json_values import JsonObject
 from mqlab.runner.capability import unsupported_features
 from mqlab.study.features import FEATURES

@@ -14,9 +14,9 @@ import psutil
 import typer
 import uvloop
 
-from mqlab.cli.console import Exit, fail, show_json
 from mqlab.cli.systems.names import AsJson, SystemArgument, parse_or_fail
 from mqlab.cli.systems.started import StartedSystem, data_folder, remove_files, running_systems
+from mqlab.cli.terminal.console import Exit, fail, show_json
 from mqlab.systems import Running, System, SystemFailedError
 from mqlab.systems.external import External
 from mqlab.systems.program import ProgramRunning

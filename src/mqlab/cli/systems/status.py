@@ -1,8 +1,8 @@
 """`mqlab systems status`: list the running systems."""
 
-from mqlab.cli.console import say, show, show_json, table_of
 from mqlab.cli.systems.names import AsJson
 from mqlab.cli.systems.started import running_systems
+from mqlab.cli.terminal.console import say, show, show_json, table_of
 
 
 def show_status(as_json: AsJson = False) -> None:

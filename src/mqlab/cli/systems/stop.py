@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from mqlab.cli.console import Exit, fail, say, show_json
 from mqlab.cli.systems.names import AsJson
 from mqlab.cli.systems.started import StartedSystem, running_systems
+from mqlab.cli.terminal.console import Exit, fail, say, show_json
 
 
 def stop_some(

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from mqlab.runner.doctor.finding import MachineFinding, Weight
+from mqlab.runner.doctor.machine_finding import MachineFinding, Weight
 from mqlab.runner.machine import filesystem_of
 
 _BLOCK: Final = bytes(4096)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mqlab.runner.doctor.disk import room_check, sync_check
-from mqlab.runner.doctor.finding import MachineFinding
+from mqlab.runner.doctor.machine_finding import MachineFinding
 from mqlab.runner.doctor.memory import memory_checks
 from mqlab.runner.doctor.other_work import broker_check, load_check, noise_checks
 from mqlab.runner.doctor.processor import processor_checks

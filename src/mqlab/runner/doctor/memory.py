@@ -6,7 +6,7 @@ from typing import Final
 
 import psutil
 
-from mqlab.runner.doctor.finding import MachineFinding
+from mqlab.runner.doctor.machine_finding import MachineFinding
 
 # The lab starts a system only if so much memory is free; a JVM and its page cache need as much.
 _LEAST_BYTES: Final = 2 << 30

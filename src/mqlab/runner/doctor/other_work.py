@@ -7,7 +7,7 @@ from typing import Final
 import psutil
 
 from mqlab.events.schema import MachineRow
-from mqlab.runner.doctor.finding import MachineFinding, Weight
+from mqlab.runner.doctor.machine_finding import MachineFinding, Weight
 from mqlab.runner.noise import MAX_TAKEN_SHARE
 
 # Below this share, other work is part of the scatter of any runs.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mqlab.runner.doctor.finding import MachineFinding, Weight
+from mqlab.runner.doctor.machine_finding import MachineFinding, Weight
 
 _CPUS: Final = "sys/devices/system/cpu"
 _CLOCK: Final = "sys/devices/system/clocksource/clocksource0/current_clocksource"

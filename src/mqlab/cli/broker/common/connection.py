@@ -12,7 +12,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from mqlab.cli.broker.common.safe_output import plain
-from mqlab.cli.console import Exit, fail
+from mqlab.cli.terminal.console import Exit, fail
 from mqlab.client import aio
 from mqlab.client.errors import LoginError, MessagingError, RefusedError
 from mqlab.json_values import JsonObject

@@ -6,7 +6,7 @@ import sys
 from rich.table import Table
 from rich.text import Text
 
-from mqlab.cli.console import say
+from mqlab.cli.terminal.console import say
 from mqlab.json_values import JsonObject
 
 

@@ -12,12 +12,19 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mqlab.pipeline.counts.row_groups import GroupBounds, RowGroup, by_file, row_groups, splits
+from mqlab.pipeline.counts.run_partitions import LARGE_TABLES, count_rows, windows_by_run
+from mqlab.pipeline.counts.run_source import (
+    EventPartition,
+    add_counts,
+    read_files,
+    read_partitions,
+    rows_of,
+    without_blocks,
+)
 from mqlab.pipeline.event_tables import local_table
 from mqlab.pipeline.kernels import blocks
 from mqlab.pipeline.measure_tables import EventSources
-from mqlab.pipeline.row_groups import GroupBounds, RowGroup, by_file, row_groups, splits
-from mqlab.pipeline.run_partitions import LARGE_TABLES, count_rows, windows_by_run
-from mqlab.pipeline.run_source import EventPartition, add_counts, read_files, read_partitions, rows_of, without_blocks
 
 # A run with more event rows is cut into blocks that have at most so many, unless a single cell has more. A send counts
 # once for each subscription of its destination, as the sweep takes it.

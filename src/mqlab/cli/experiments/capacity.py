@@ -9,12 +9,12 @@ from typing import Annotated, Final
 import typer
 import yaml
 
-from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.doctor import warn_of_machine
+from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
-from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
-from mqlab.cli.workload import workload_parameters
+from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
+from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.json_values import JsonObject
 from mqlab.report import as_json as document
 from mqlab.report.capacity.section import rate_table, sentence

@@ -4,7 +4,7 @@ from types import TracebackType
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from mqlab.cli.console import stderr_console
+from mqlab.cli.terminal.console import stderr_console
 from mqlab.events.schema import MEASURE, WARM_UP
 from mqlab.runner.conductor import Progress as LoadProgress
 from mqlab.study.language.units import format_duration

@@ -2,12 +2,12 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mqlab.pipeline.counts.run_source import unite_counts
 from mqlab.pipeline.event_tables import EventTables, read_message_events
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.delivery_classes import delivery_classes
 from mqlab.pipeline.kernels.sequences import gaps, untiled
 from mqlab.pipeline.measure_tables import EventSources
-from mqlab.pipeline.run_source import unite_counts
 from mqlab.pipeline.tables.latency import confirmations, round_trips
 from mqlab.pipeline.tables.operations import operation_counts
 from mqlab.pipeline.tables.series import activity

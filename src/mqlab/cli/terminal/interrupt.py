@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import psutil
 
-from mqlab.cli.console import Exit, say
+from mqlab.cli.terminal.console import Exit, say
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

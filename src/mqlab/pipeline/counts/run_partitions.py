@@ -5,9 +5,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from mqlab.pipeline.counts.run_source import EventPartition
 from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow
 from mqlab.pipeline.measure_tables import EventSources
-from mqlab.pipeline.run_source import EventPartition
 
 # Event rows of the runs in one partition: a task costs as much as some ten thousand of them. A larger run is alone.
 ROWS: Final = 250_000

@@ -10,10 +10,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from mqlab.cli.console import Exit, fail, io_reason, say, show_json
-from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.measure import ConfOption, MasterOption, open_folder, spark_target
-from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.results.finish import (
     CsvOption,
     HdrLogOption,
@@ -24,6 +21,9 @@ from mqlab.cli.results.finish import (
 )
 from mqlab.cli.results.gates import FailIfOption, exit_with_gates, parse_gates
 from mqlab.cli.run import IgnoreNoise, interleaved_systems, run_study
+from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show_json
+from mqlab.cli.terminal.exit_status import exit_with_status
+from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import NotMeasuredError, check_measures
 from mqlab.report.comparison.comparison import TOLERANCE, WORSE, SystemComparison

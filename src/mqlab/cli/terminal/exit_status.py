@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mqlab.cli.console import Exit, fail
+from mqlab.cli.terminal.console import Exit, fail
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import INCOMPLETE
 from mqlab.json_values import JsonObject

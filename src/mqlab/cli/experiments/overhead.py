@@ -11,11 +11,11 @@ import typer
 import yaml
 from rich.table import Table
 
-from mqlab.cli.console import Exit, fail, say, show, show_json, table_of
+from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
-from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
-from mqlab.cli.workload import workload_parameters
+from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
+from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table

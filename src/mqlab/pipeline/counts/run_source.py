@@ -23,10 +23,10 @@ from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from mqlab.events import schema
+from mqlab.pipeline.counts.row_groups import BOUNDS, RowGroups, count_bounds, read_rows
 from mqlab.pipeline.kernels import blocks, run_counts, run_deliveries
 from mqlab.pipeline.kernels.blocks import EarlierAbove, Extent
 from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
-from mqlab.pipeline.row_groups import BOUNDS, RowGroups, count_bounds, read_rows
 
 _ADDED: Final = {"deliveries": run_deliveries.SCHEMA, **run_counts.SCHEMAS}
 # The tables that cut large runs into blocks.

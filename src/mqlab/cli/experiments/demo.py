@@ -8,12 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from mqlab.cli.console import Exit, fail, say, show_json
-from mqlab.cli.exit_status import exit_with_status
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
-from mqlab.cli.pipeline_time import PipelineTime
 from mqlab.cli.run import IgnoreNoise, run_study
 from mqlab.cli.systems.names import load_default, not_ready
+from mqlab.cli.terminal.console import Exit, fail, say, show_json
+from mqlab.cli.terminal.exit_status import exit_with_status
+from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.report import as_json as document
 from mqlab.runner.conductor import RunPlan
 from mqlab.study import StudyError, load_study

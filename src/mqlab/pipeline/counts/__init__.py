@@ -1,0 +1,1 @@
+"""Counts of the events of runs: how runs become partitions, what a task reads, and the same counts in SQL."""
