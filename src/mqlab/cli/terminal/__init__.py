@@ -1,1 +1,1 @@
-"""What all commands share: output and exit codes, progress bars, interrupts, and the share of the pipeline's time."""
+"""Parts that all commands share: output and exit codes, progress bars, interrupts, and the share of the pipeline's time."""
