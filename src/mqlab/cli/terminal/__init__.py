@@ -1,1 +1,1 @@
-"""Parts that all commands share: output and exit codes, progress bars, interrupts, and the share of the pipeline's time."""
+"""Parts that all commands share: output and exit codes, progress bars, interrupts, the share of the pipeline."""
