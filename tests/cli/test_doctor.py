@@ -41,7 +41,7 @@ def test_a_run_says_the_worst_first(
     monkeypatch.delenv("MQLAB_IGNORE_NOISE")
     monkeypatch.setattr(doctor, "quick_findings", lambda _: iter(findings))
     monkeypatch.setattr("mqlab.cli.run._run_all", lambda *_, **__: [])
-    monkeypatch.setattr("mqlab.cli.run.exit_with_status", lambda _: None)
+    monkeypatch.setattr("mqlab.cli.results.finish.exit_with_status", lambda _: None)
     (tmp_path / "my.yaml").write_text(SMALL)
     result = here("run", tmp_path / "my.yaml", "--runs", tmp_path / "runs")
     line = "This machine: swap: 2.0 GiB used; it waits for the disk. mqlab doctor tells more."

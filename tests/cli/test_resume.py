@@ -25,7 +25,7 @@ def begun(study: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
         unmeasured.setattr("mqlab.cli.run.run_measure", lambda *_: None)
         unmeasured.setattr("mqlab.cli.run.run_report", lambda _: Path("page"))
         unmeasured.setattr("mqlab.cli.run.print_summary", lambda *_: None)
-        unmeasured.setattr("mqlab.cli.run.exit_with_status", lambda _: None)
+        unmeasured.setattr("mqlab.cli.results.finish.exit_with_status", lambda _: None)
         result = here(
             "run", study, "--system", "embedded:queue_limit=5MiB", "--agents", "1", "--runs", study.parent / "r"
         )
