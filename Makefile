@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 JAVA_SETUP := scripts/java.sh
+BROWSER_SETUP := scripts/chromium.sh
 
 .PHONY: help setup run test test-capacity test-cluster test-systems test-pages lint bench torture docs wheel clean
 
@@ -18,6 +19,10 @@ setup: $(VENV)/.installed java  ## virtual environment, packages, a Java runtime
 java:
 	@$(JAVA_SETUP)
 
+.PHONY: browser
+browser:
+	@$(BROWSER_SETUP)
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@scripts/venv.sh $(PYTHON) $(VENV)
 	$(PIP) '.[dev]'
@@ -27,10 +32,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 run: setup  ## the studies, quick, on the embedded broker, to a finished report
 	$(BIN)/mqlab run --scale quick $(ARGS)
 
-test: setup lint  ## everything that must hold, in some minutes
+test: setup browser lint  ## everything that must hold, in some minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
-test-cluster: setup  ## gets a server and the connector of S3, and measures a run folder there
+test-cluster: setup  ## gets servers of HDFS and S3, and measures a run folder on each
 	$(PIP) '.[dev,cluster]'
 	MQLAB_TEST_CLUSTER=1 $(BIN)/python -m pytest tests/cluster $(ARGS)
 
@@ -39,10 +44,11 @@ test-systems: setup  ## gets every system there is, and tests each with its driv
 	$(BIN)/mqlab systems install --all
 	MQLAB_TEST_SYSTEMS=all $(BIN)/python -m pytest tests/systems $(ARGS)
 
-test-capacity: setup  ## capacity on a system with a known limit, and the page about sizing, on a quiet machine
-	MQLAB_TEST_CAPACITY=1 $(BIN)/python -m pytest tests/cli/test_capacity.py tests/cli/test_howto_size.py $(ARGS)
+test-capacity: setup  ## capacity on a system with a known limit, and the pages about sizing and choosing, on a quiet machine
+	MQLAB_TEST_CAPACITY=1 $(BIN)/python -m pytest tests/cli/test_capacity.py tests/cli/test_howto_size.py \
+		tests/cli/test_howto_compare.py $(ARGS)
 
-test-pages: setup  ## every report and page in a browser, and every command of the tutorial
+test-pages: setup browser  ## every report and page in a browser, and every command of the tutorial
 	MQLAB_TEST_PAGES=all $(BIN)/python -m pytest tests/report/browser tests/cli/test_documented.py $(ARGS)
 
 lint: setup  ## style, types and the arrows between packages
@@ -52,7 +58,7 @@ lint: setup  ## style, types and the arrows between packages
 	$(BIN)/mypy bench/drivers.py bench/pipeline.py
 	$(BIN)/lint-imports
 
-bench: setup  ## every benchmark, one after the other
+bench: setup browser  ## every benchmark, one after the other
 	@set -e; for script in bench/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script $(ARGS); done
 
 torture: setup  ## the long forms of docs/trust.md, some hours: ARGS="--list", ARGS="--only kill"

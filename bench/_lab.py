@@ -15,11 +15,11 @@ from typing import TypeVar
 import uvloop
 
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import COMPLETE, MachineRow
+from mqlab.events.schema import COMPLETE, MachineRow, SampleRow
 from mqlab.pipeline.measure import audit
 from mqlab.pipeline.schema import CLEAN
 from mqlab.pipeline.session import spark_session
-from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.agents.launcher import start_agent
 from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point, load_study
 from mqlab.systems import Running, System, system
@@ -42,11 +42,13 @@ class Lab:
         self._temporary = Path(tempfile.mkdtemp(prefix="mqlab-bench-"))
         self.folder = RunFolder.create(self._temporary, "bench")
         self.folder.write_meta({"study": "bench"})
-        self._agents = [self._do(AgentProcess.start(number)) for number in range(1, agents + 1)]
+        self._agents = [self._do(start_agent(number)) for number in range(1, agents + 1)]
         self._systems: dict[str, tuple[System, Running]] = {}
         self._runs = 0
         # Called with each phase of a run and its length.
         self.watch: Callable[[str, float], None] = lambda *_: None
+        # Called with each sample of a run.
+        self.observe: Callable[[SampleRow], None] | None = None
         # Of the last run.
         self.noise: MachineRow | None = None
 
@@ -79,7 +81,7 @@ class Lab:
         self._runs += 1
         run = RunExecution(
             number=self._runs, study="bench", point=point, system=under_test, repetition=1, folder=self.folder,
-            agents=self._agents, watch=self.watch, record=record,
+            agents=self._agents, watch=self.watch, record=record, observe=self.observe,
         )  # fmt: skip
         outcome = self._do(run.play(running))
         self.noise = run.noise

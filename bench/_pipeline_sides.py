@@ -1,6 +1,7 @@
 """The sides of `pipeline.py`: Spark, DuckDB and Polars over the same files, their times and their answers."""
 
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -22,10 +23,12 @@ from pyspark.sql import SparkSession
 from _common import arguments, finish, interleaved, level, ratio, say
 from _other_engines import Answers, Engine, duckdb_answers, polars_answers
 from _synthetic_events import RUNS, SyntheticRun, write_events
+from mqlab.events.compaction import compact
 from mqlab.events.folder import RunFolder
+from mqlab.events.schema import COMPLETE
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.pipeline.schema import DELIVERY_CLASSES
+from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.pipeline.session import spark_session
 
 SIZES = (10_000_000, 100_000_000, 1_000_000_000)
@@ -35,6 +38,8 @@ ENGINES: dict[str, Engine] = {"duckdb": duckdb_answers, "polars": polars_answers
 _SPARK = "spark"
 _STUDY_RUNS = 60
 _STUDY_MESSAGES = 20_000
+# A study of many runs has runs with some hundred event rows.
+_SMALL_MESSAGES = 2_000
 _SAMPLE_SECONDS = 0.2
 # An engine that takes more than this share of the machine's memory is ended, before the system ends another process.
 _MEMORY_SHARE = 0.7
@@ -104,6 +109,35 @@ class Bench:
         begin = time.perf_counter()
         measure(self._spark, folder, exhibits=())
         return time.perf_counter() - begin
+
+    def compaction(self, parent: Path, runs: int, rounds: int) -> dict[str, object]:
+        """Passes over many small runs, of event files as agents write them and of compacted ones."""
+        points = [SyntheticRun(f"point {number}", 1 / runs, ()) for number in range(runs)]
+        plain, _ = write_events(parent / "plain", runs * _SMALL_MESSAGES, runs=points)
+        compacted = RunFolder(shutil.copytree(plain.path, parent / "compacted"))
+        compacted.write_meta({**compacted.meta(), "status": COMPLETE})
+        begin = time.perf_counter()
+        compact(compacted)
+        compact_s = time.perf_counter() - begin
+        sides = {"plain": plain, "compacted": compacted}
+        found = interleaved({name: partial(self._pass_ms, folder) for name, folder in sides.items()}, rounds)
+        for table in TABLES:
+            if len({(folder.measures / table / "part.parquet").read_bytes() for folder in sides.values()}) > 1:
+                raise SystemExit(f"{table}: compacted events have other measures")
+        return {
+            "compacted_over_plain": ratio(found["compacted"], found["plain"]),
+            "compaction": {
+                "runs": runs,
+                "seconds": round(compact_s, 1),
+                "files": {name: sum(1 for _ in folder.events.glob("*/*")) for name, folder in sides.items()},
+                "pass_s": {name: round(median(values) / 1000, 1) for name, values in found.items()},
+            },
+        }
+
+    def _pass_ms(self, folder: RunFolder) -> float:
+        begin = time.perf_counter()
+        measure(self._spark, folder, exhibits=())
+        return 1000 * (time.perf_counter() - begin)
 
     def _sample_memory(self, size: int) -> None:
         """Keep the highest memory of this process, Java and Spark's Python processes; shared pages count once."""
@@ -186,6 +220,8 @@ def run(about: str) -> None:
         for size in sizes:
             bench.check(size)
         study_pass_s = bench.study_pass(Path(temporary))
+        runs = 3 if options.smoke else 200 if options.quick else 2000
+        compaction = bench.compaction(Path(temporary), runs, rounds)
     last = sizes[-1]
     results: dict[str, object] = {
         f"spark_over_{engine}": ratio(found[last][_SPARK], found[last][engine])
@@ -199,6 +235,7 @@ def run(about: str) -> None:
         messages=last,
         peak_gib=round(bench.peak_bytes[last] / 2**30, 3),
         study_pass_s=round(study_pass_s, 2),
+        **compaction,
         start_s=round(bench.start_s, 2),
         seconds={
             size: {side: round(median(values) / 1000, 2) for side, values in found[size].items()

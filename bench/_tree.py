@@ -5,10 +5,30 @@ of a comparison are whole: broker, client library, agents and the benchmark's po
 """
 
 import sys
+import time
+from functools import cache
 from pathlib import Path
 
 WARM_UP_SECONDS = 0.3
 PLAIN = "plain"
+STUDY_PASS = "study_pass"
+
+
+@cache
+def warm_up_pass(folder: Path) -> None:
+    study_pass(folder)
+
+
+def study_pass(folder: Path) -> float:
+    """Passes of the pipeline a second."""
+    from mqlab.events.folder import RunFolder
+    from mqlab.pipeline.measure import measure
+    from mqlab.pipeline.session import spark_session
+
+    spark, runs = spark_session(), RunFolder.open(folder)
+    begin = time.perf_counter()
+    measure(spark, runs)
+    return 1 / (time.perf_counter() - begin)
 
 
 def serve(tree: Path, seconds: float) -> None:
@@ -24,8 +44,11 @@ def serve(tree: Path, seconds: float) -> None:
     with Lab() as lab:
         lab.rate(point_of["A"], OWN)  # the broker is up, the agents have compiled what they need
         for line in sys.stdin:
-            key = line.strip()
-            if key == PLAIN:
+            key, _, folder = line.strip().partition(" ")
+            if key == STUDY_PASS:
+                warm_up_pass(Path(folder))
+                rate = study_pass(Path(folder))
+            elif key == PLAIN:
                 rate = per_message(lab.running(OWN).address, seconds)
             else:
                 rate = lab.rate(point_of[key], AWAKE if key in WAITING else OWN)

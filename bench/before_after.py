@@ -2,18 +2,21 @@
 
 OLD is the folder of another checkout (`git worktree add ../before COMMIT`). Each key is the rate of this tree over the
 rate of the older one. A ... H, P, RR1 and RR8 are those of `peers.py` on the embedded broker; `plain` is the plain API,
-one call a message on either side.
+one call a message on either side. Only when it is asked for (`--key study_pass`): warm passes of the pipeline a second,
+over the runs of a quick jms-four-brokers, which the older tree has played.
 """
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from _common import HERE, arguments, finish, interleaved, medians, ratio
-from _tree import PLAIN
+from _tree import PLAIN, STUDY_PASS
 
 KEYS = ("A", "D", "G", "P", "RR1", "RR8", PLAIN)
 
@@ -50,6 +53,24 @@ class Tree:
             raise SystemExit(f"the process of {self._folder} failed")
 
 
+def play_study(tree: Path, runs: Path) -> Path:
+    """Let the tree play a quick study, and return the run folder."""
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "MQLAB_IGNORE_NOISE": "1"}
+    command = [sys.executable, "-m", "mqlab", "run", "jms-four-brokers", "--scale", "quick", "--runs", str(runs)]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    (folder,) = (path.parent for path in runs.glob("*/meta.json"))
+    return folder
+
+
+def lines(key: str, folders: dict[str, Path], stack: ExitStack) -> dict[str, str]:
+    """The order to each tree. Each has a run folder of its own, since a pass writes to it."""
+    if key != STUDY_PASS:
+        return dict.fromkeys(folders, key)
+    runs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqlab-before-after-")))
+    played = play_study(folders["old"], runs / "played")
+    return {name: f"{key} {shutil.copytree(played, runs / name)}" for name in folders}
+
+
 def main() -> None:
     options = arguments(__doc__ or "", "two keys, three short rounds", other_tree=True, key="only this one")
     keys = options.key or (("A", "RR1") if options.quick else KEYS)
@@ -60,14 +81,17 @@ def main() -> None:
         rounds = options.rounds or (3 if options.quick else 10)
         found: dict[str, list[float]] = {}
         for key in keys:  # one by one, so that the two sides of a ratio are measured close together
-            found |= interleaved({f"{key} {name}": partial(tree.rate, key) for name, tree in trees.items()}, rounds)
+            asked = lines(key, folders, stack)
+            found |= interleaved(
+                {f"{key} {name}": partial(tree.rate, asked[name]) for name, tree in trees.items()}, rounds
+            )
         for tree in trees.values():
             tree.begin_audit()
         for tree in trees.values():
             tree.await_audit()
     finish(
         **{key: ratio(found[f"{key} new"], found[f"{key} old"]) for key in keys},
-        messages_per_second=medians(found),
+        per_second=medians(found),
     )
 
 

@@ -9,7 +9,8 @@ false_alarm  share of the comparisons of two equal systems in which any figure i
 false_same  share of the rates of that slower system that are called the same: 0.
 unpaired_power_10, unpaired_false_alarm  the same of two finished runs, which took no turns.
 
-The long form also runs `mqlab compare` on the embedded broker, two minutes each:
+The long form also runs `mqlab compare` on the embedded broker, two minutes each (`--part slower`, `--part equal`: these
+alone):
 
 real_power_10  the same share, of a broker whose disk has 225 marks a second (`disk_marks`) against one with 250: a
     producer that waits for each confirmation sends one message a mark, so the setting costs 10 %.
@@ -41,6 +42,8 @@ DEVIATIONS: Final = {"rate.work": 0.04, "latency.p99": 0.15, "cpu.message": 0.04
 # The part of the variance that the runs of a round have in common.
 SHARED: Final = 0.5
 PLANTED: Final = 0.9
+# Of the benchmark; the last two with real runs.
+PARTS: Final = ("made-up", "slower", "equal")
 REAL_COMPARISONS: Final = 10
 MINUTES: Final = "2"
 REAL_STUDY: Final = """
@@ -53,8 +56,20 @@ scenarios:
 
 
 def main() -> None:
-    options = arguments(__doc__ or "", "fewer comparisons, and no real ones")
-    count = options.rounds or (100 if options.quick else 2000)
+    options = arguments(
+        __doc__ or "", "fewer comparisons, and no real ones", part=f"only this part: {', '.join(PARTS)}"
+    )
+    parts = options.part or (PARTS[:1] if options.quick else PARTS)
+    if unknown := {*parts} - {*PARTS}:
+        raise SystemExit(f"there is no part {unknown.pop()}; there are {', '.join(PARTS)}")
+    results = _made_up(options.rounds or (100 if options.quick else 2000)) if "made-up" in parts else {}
+    for name, measure in (("slower", _slower), ("equal", _equal)):
+        if name in parts:
+            results |= measure(options.rounds or REAL_COMPARISONS)
+    finish(**results)
+
+
+def _made_up(count: int) -> dict[str, object]:
     chance, study = random.Random(10), load_study("jms-four-brokers")
     results: dict[str, object] = {}
     for prefix, is_paired in (("", True), ("unpaired_", False)):
@@ -65,9 +80,7 @@ def main() -> None:
         if is_paired:
             rates = [row.outcome == SAME for one in slower for row in one.rows if row.metric == "rate.work"]
             results["false_same"] = level([float(one) for one in rates])
-    if not options.quick:
-        results |= _real(options.rounds or REAL_COMPARISONS)
-    finish(**results)
+    return results
 
 
 def _compare(chance: random.Random, study: Study, ratio: float, *, is_paired: bool) -> SystemComparison:
@@ -90,36 +103,34 @@ def _compare(chance: random.Random, study: Study, ratio: float, *, is_paired: bo
     return compare(results, BASE, NEW)
 
 
-def _real(comparisons: int) -> dict[str, object]:
-    """Real runs, one comparison after the other."""
+def _slower(comparisons: int) -> dict[str, object]:
+    """Real comparisons with a broker that a setting makes slower by 10 %."""
     marks = ("embedded:disk_marks=250", "embedded:disk_marks=225")
-    found, alarms = [], []
+    codes = []
+    for number in range(1, comparisons + 1):
+        code, outcomes = _run(*marks, "--only", "confirmed")
+        codes.append(code)
+        say(f"slower, comparison {number} of {comparisons}: exit code {code}, {outcomes}")
+    return {"real_power_10": level([float(code == Exit.REGRESSION) for code in codes])}
+
+
+def _equal(comparisons: int) -> dict[str, object]:
+    """Real comparisons of the broker with itself."""
+    alarms = []
+    for number in range(1, comparisons + 1):
+        code, outcomes = _run("embedded", "embedded", "--only", "free")
+        alarms.append(float(bool({BETTER, WORSE} & {*outcomes})))
+        say(f"equal, comparison {number} of {comparisons}: exit code {code}, {outcomes}")
+    return {"real_false_alarm": level(alarms)}
+
+
+def _run(*words: str) -> tuple[int, list[str]]:
+    """The exit code of `mqlab compare`, and the outcome of every figure."""
+    options = ("--study", "study.yaml", "--minutes", MINUTES, "--json")
     with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:
         (Path(folder) / "study.yaml").write_text(REAL_STUDY)
-        for number in range(1, comparisons + 1):
-            code, _ = _run(folder, *marks, "--only", "confirmed")
-            found.append(float(code == Exit.REGRESSION))
-            _, outcomes = _run(folder, "embedded", "embedded", "--only", "free")
-            alarms.append(float(bool({BETTER, WORSE} & {*outcomes})))
-            say(f"real comparison {number} of {comparisons}: exit code {code} of the slower, {outcomes} of equal ones")
-    return {"real_power_10": level(found), "real_false_alarm": level(alarms)}
-
-
-def _run(folder: str, *words: str) -> tuple[int, list[str]]:
-    """The exit code of `mqlab compare`, and the outcome of every figure."""
-    command = [
-        sys.executable,
-        "-m",
-        "mqlab",
-        "compare",
-        *words,
-        "--study",
-        "study.yaml",
-        "--minutes",
-        MINUTES,
-        "--json",
-    ]
-    ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+        command = [sys.executable, "-m", "mqlab", "compare", *words, *options]
+        ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (Exit.OK, Exit.REGRESSION):
         raise SystemExit(f"mqlab compare ended with {ended.returncode}")
     return ended.returncode, [row["outcome"] for row in json.loads(ended.stdout)["rows"]]

@@ -1,33 +1,46 @@
-"""What it costs to watch a run: the rate with the live page open in a browser over the rate without (1 is: nothing).
+"""What the pages cost, and how soon they are there. All in Chromium.
 
-The page is served by a process of its own, as `mqlab run --live` does it, and shown by Chromium.
+watched: the rate with the live page open over the rate without (1 is: nothing). The page is served by a process of its
+own, as `mqlab run --live` does it.
+first_screen_s: until the first screen of a report is painted; the slowest of the five studies.
+list_s, filter_s: in a folder with a thousand runs, until the page has listed them, and until a filter has changed it.
 """
 
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
-from _common import arguments, finish, interleaved, medians, ratio
+from _common import arguments, finish, interleaved, level, medians, ratio, say
 from _lab import Lab, scenario
+from _pages import browser, first_screen_s, list_s, many_runs, write_reports
 from mqlab.events.live import RUNS, LiveLog
 
 
+def find_chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @contextmanager
-def opened(runs: Path, settle_s: float) -> Iterator[None]:
-    """The page of these runs, in a browser that has drawn it; without Chromium only the server runs."""
-    command = [sys.executable, "-m", "mqlab", "serve", "--no-browser", "--runs", str(runs)]
+def opened(run: Path, settle_s: float) -> Iterator[None]:
+    """The page that shows this run, in a browser that has drawn it; without Chromium only the server runs."""
+    command = [sys.executable, "-m", "mqlab", "serve", "--no-browser", "--runs", str(run.parent)]
     with tempfile.TemporaryDirectory(prefix="mqlab-page-") as profile:
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         processes = [server]
         try:
             assert server.stderr is not None
             url = server.stderr.readline().removeprefix("page: ").strip()
-            if browser := shutil.which("chromium"):
+            check_live(url, run.name)
+            if program := find_chromium():
                 options = [
                     "--headless",
                     "--no-sandbox",
@@ -36,7 +49,7 @@ def opened(runs: Path, settle_s: float) -> Iterator[None]:
                     "--remote-debugging-port=0",
                 ]
                 quiet = subprocess.DEVNULL
-                processes.append(subprocess.Popen([browser, *options, url], stdout=quiet, stderr=quiet, text=True))
+                processes.append(subprocess.Popen([program, *options, url], stdout=quiet, stderr=quiet, text=True))
             time.sleep(settle_s)
             yield
         finally:
@@ -47,23 +60,61 @@ def opened(runs: Path, settle_s: float) -> Iterator[None]:
                 server.stderr.close()
 
 
-def main() -> None:
-    chosen = arguments(__doc__ or "")
-    seconds = 0.1 if chosen.smoke else 0.8 if chosen.quick else 2.0
-    topic = scenario("A", measure=seconds)
+def check_live(url: str, run: str) -> None:
+    """A page that does not show the run would cost nothing."""
+    with urllib.request.urlopen(f"{url.partition('#')[0]}api/runs") as answer:
+        live = json.load(answer)["live"]
+    if live != [run]:
+        raise SystemExit(f"the page does not show the run: {live}")
+
+
+def watching(chosen: Namespace) -> dict[str, list[float]]:
+    """The rates with the page and without."""
+    topic = scenario("A", measure=0.1 if chosen.smoke else 0.8 if chosen.quick else 2.0)
+    settle_s = 0.0 if chosen.smoke else 2.0 if chosen.quick else 4.0
     with Lab() as lab:
+        meta = {"study": "bench", "title": "bench", "scale": "quick", "status": "incomplete", "started": "now"}
+        lab.folder.write_meta({**meta, "systems": [{"name": "embedded"}]})
         live = LiveLog(lab.folder.path, "bench")
+        lab.observe = live.observe
         lab.watch = lambda phase, length: live.write(RUNS, label="A", phase=phase, phase_seconds=length)
 
         def watched() -> float:
-            with opened(lab.folder.path.parent, 0.0 if chosen.smoke else 4.0):
+            with opened(lab.folder.path, settle_s):
                 return lab.rate(topic)
 
         lab.rate(scenario("A", measure=0.3))
-        found = interleaved(
-            {"with": watched, "without": lambda: lab.rate(topic)}, chosen.rounds or (8 if chosen.quick else 20)
+        return interleaved(
+            {"with": watched, "without": lambda: lab.rate(topic)}, chosen.rounds or (5 if chosen.quick else 20)
         )
-    finish(watched=ratio(found["with"], found["without"]), messages_per_second=medians(found))
+
+
+def drawing(chosen: Namespace, program: str) -> dict[str, object]:
+    rounds = 1 if chosen.smoke else 5
+    with tempfile.TemporaryDirectory(prefix="mqlab-pages-") as name, browser(program) as opened_browser:
+        folder = Path(name)
+        reports = write_reports(folder / "reports", 1 if chosen.smoke else 5)
+        first = {
+            study: round(median(first_screen_s(opened_browser, url) for _ in range(rounds)), 3)
+            for study, url in reports.items()
+        }
+        with many_runs(folder / "runs") as server:
+            times = [list_s(opened_browser, server) for _ in range(rounds)]
+    listed, filtered = zip(*times, strict=True)
+    return {
+        "first_screen_s": max(first.values()), "first_screen_s_of": first, "list_s": level([*listed]),
+        "filter_s": level([*filtered]),
+    }  # fmt: skip
+
+
+def main() -> None:
+    chosen = arguments(__doc__ or "")
+    program = find_chromium()
+    if program is None:
+        say("Chromium is missing (apt-get install chromium): nothing is drawn")
+    drawn = drawing(chosen, program) if program else {}
+    found = watching(chosen)
+    finish(watched=ratio(found["with"], found["without"]), messages_per_second=medians(found), **drawn)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,14 @@ P, RR1 and RR8 are about waiting: there the embedded broker has `busy_wait` (Rab
 itself). P_asleep ...: without it, as it is by default.
 """
 
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass
 
 from _common import arguments, finish, ratio, say
 from _lab import Lab, scenario
-from mqlab.runner.capability import why_unsupported
+from _systems_in_turn import Side, best, play_round
 from mqlab.study import Point
 from mqlab.study.travel import CONFIRMED_ONE_BY_ONE, MESSAGE_BY_MESSAGE, PACKED
-from mqlab.systems import SYSTEMS, SystemFailedError, system
+from mqlab.systems import SYSTEMS
 
 OWN = "embedded"
 AWAKE = "embedded:busy_wait=200"
@@ -34,14 +33,6 @@ RECORDS = {12: 4096, KIB: 256}
 QUICK = ("nats", "redis")
 # Their JVM compiles while they run.
 WARM_UP = 1.0
-
-
-@dataclass
-class Side:
-    """One system in one point: a rate for each round that it was measured in, or why it was not."""
-
-    rates: list[float] = field(default_factory=list)
-    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -106,59 +97,31 @@ def main() -> None:
         for number in range(options.rounds or (1 if options.quick else 5)):
             for name in names:
                 say(f"round {number + 1}: {name}, {chosen[name].travel}")
-                _round(lab, chosen[name], number, others, sides.setdefault(name, {}))
+                key = chosen[name]
+                turns = [OWN, *([AWAKE] if name in WAITING else []), *others]
+                set_up = {system: key.on(system) for system in turns}
+                play_round(lab, key.point, set_up, number, sides.setdefault(name, {}))
     finish(**_results(names, chosen, sides))
-
-
-def _round(lab: Lab, key: Key, number: int, others: list[str], sides: dict[str, Side]) -> None:
-    """Every system once, forwards and backwards in turn."""
-    turns = [OWN, *([AWAKE] if key.point.scenario in WAITING else []), *others]
-    for name in turns if number % 2 else reversed(turns):
-        side = sides.setdefault(name, Side())
-        if not side.why:
-            side.why = _cannot(key.on(name), key.point)
-        if not side.why:
-            _measure(lab, key, name, side)
-
-
-def _cannot(name: str, point: Point) -> str:
-    found = system(name)
-    if point.persistent and found.durability().syncs != "before confirming":
-        return "it does not sync before it confirms"
-    return found.missing() or why_unsupported(found, point)
-
-
-def _measure(lab: Lab, key: Key, name: str, side: Side) -> None:
-    try:
-        rate = lab.rate(key.point, key.on(name))
-        say(f"  {name}: {rate:,.0f}/s")
-        if not rate:
-            raise SystemExit("nothing arrived while it was measured")
-        side.rates.append(rate)
-    except (SystemExit, SystemFailedError) as error:
-        side.why = str(error)
-        say(f"  {name}: left out: {error}")
 
 
 def _results(names: list[str], chosen: dict[str, Key], sides: dict[str, dict[str, Side]]) -> dict[str, object]:
     ratios: dict[str, object] = {}
     for name in names:
         own = sides[name][AWAKE if name in WAITING else OWN]
-        others = {other: side for other, side in sides[name].items() if other not in (OWN, AWAKE)}
-        whole = {other: side.rates for other, side in others.items() if not side.why and side.rates}
-        best = max(whole, key=lambda other: median(whole[other]), default=None)
-        if best is None or own.why:
+        other = best(sides[name], (OWN, AWAKE))
+        if other is None or own.why:
             ratios[name] = {"why": own.why or "no other system could be measured", "travel": chosen[name].travel}
             continue
-        over = {"over": best, "travel": chosen[name].travel}
-        ratios[name] = {**ratio(own.rates, whole[best]), **over}
+        rates_of_other = sides[name][other].rates
+        over = {"over": other, "travel": chosen[name].travel}
+        ratios[name] = {**ratio(own.rates, rates_of_other), **over}
         asleep = sides[name][OWN]
         if name in WAITING and asleep.rates and not asleep.why:
-            ratios[f"{name}_asleep"] = {**ratio(asleep.rates, whole[best]), **over}
+            ratios[f"{name}_asleep"] = {**ratio(asleep.rates, rates_of_other), **over}
     rates = {
         name: {
             "travel": chosen[name].travel, "in_flight": _in_flight(chosen[name].point),
-            **{other: round(median(side.rates)) if side.rates else side.why for other, side in sides[name].items()},
+            **{system: side.shown for system, side in sides[name].items()},
         }
         for name in names
     }  # fmt: skip

@@ -146,10 +146,11 @@ def rights_table() -> str:
             [protocol, f"`{name}`", "; ".join(requirement.text for requirement in needs)]
             for name, needs in table.items()
         ]
-    for name, frames in commands.STOMP.items():
-        rows.append(
-            ["STOMP", f"`{name}`", "as " + ", ".join(f"`{frame}`" for frame in frames) if frames else "nothing"]
-        )
+    for protocol, translated in (("STOMP", commands.STOMP), ("MQTT", commands.MQTT), ("AMQP", commands.AMQP)):
+        rows += [
+            [protocol, f"`{name}`", "as " + ", ".join(f"`{frame}`" for frame in frames) if frames else "nothing"]
+            for name, frames in translated.items()
+        ]
     return _table(rows)
 
 

@@ -13,23 +13,25 @@ from xdist.scheduler import LoadScopeScheduling
 from mqlab.pipeline.session import spark_session
 
 # Folders and files that share an expensive set-up: a Spark session that has compiled the pipeline, the report of a
-# whole study, a broker. Each group runs in one process; every other file is a group of its own.
+# whole study, a broker. Each group runs in one process; every other file is a group of its own. Tests with Spark have
+# several groups, since one would keep a single process busy long after all others.
 GROUPS = {
-    "tests/broker/core/selectors/test_engines.py": "spark",
-    "tests/cli/test_capacity.py": "spark",
-    "tests/cli/test_ci_page.py": "spark",
-    "tests/cli/test_decisive.py": "spark",
-    "tests/cli/test_documented.py": "spark",
-    "tests/cli/test_failure_howto.py": "spark",
-    "tests/cli/test_faults.py": "spark",
-    "tests/cli/test_history.py": "spark",
-    "tests/cli/test_interrupt.py": "spark",
-    "tests/cli/test_overhead.py": "spark",
-    "tests/cli/test_resume.py": "spark",
-    "tests/cli/test_run.py": "spark",
-    "tests/cluster/": "spark",
-    "tests/pipeline/": "spark",
-    "tests/spark/": "spark",
+    "tests/broker/core/selectors/test_engines.py": "commands",
+    "tests/cli/test_capacity.py": "commands",
+    "tests/cli/test_ci_page.py": "commands",
+    "tests/cli/test_decisive.py": "commands",
+    "tests/cli/test_demo.py": "commands",
+    "tests/cli/test_documented.py": "commands",
+    "tests/cli/test_failure_howto.py": "commands",
+    "tests/cli/test_faults.py": "commands",
+    "tests/cli/test_history.py": "commands",
+    "tests/cli/test_interrupt.py": "commands",
+    "tests/cli/test_overhead.py": "commands",
+    "tests/cli/test_resume.py": "commands",
+    "tests/cli/test_run.py": "commands",
+    "tests/cluster/": "cluster",
+    "tests/pipeline/": "pipeline",
+    "tests/spark/": "commands",
     "tests/report/": "report",
     "tests/broker/server/stomp/": "stomp",
 }

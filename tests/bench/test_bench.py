@@ -6,7 +6,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from math import exp, sqrt
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from mqlab.events.folder import RunFolder
+from mqlab.runner.capability import why_unsupported
 from mqlab.study.statistics import t975
 from mqlab.systems import system
 from pipeline.synthetic_runs import Run, write
@@ -22,16 +22,6 @@ from pipeline.synthetic_runs import Run, write
 FOLDER = Path(__file__).parents[2] / "bench"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
 IN_LAB = [script for script in SCRIPTS if "with Lab()" in script.read_text()]
-
-
-@pytest.fixture
-def import_benchmarks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The modules of the folder can be imported, and keep nothing from one test to the next."""
-    monkeypatch.syspath_prepend(FOLDER)
-    yield
-    for name, module in sys.modules.copy().items():
-        if (file := getattr(module, "__file__", None)) and Path(file).parent == FOLDER:
-            del sys.modules[name]
 
 
 @pytest.fixture
@@ -45,8 +35,9 @@ def common(import_benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
 
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
-        "attacks", "before_after", "bindings", "ceiling", "compare", "cpu_time", "drivers", "group_commit", "intervals",
-        "noise", "page", "peers", "pipeline", "plain", "preload", "recording", "recovery", "selectors", "trace",
+        "attacks", "before_after", "bindings", "capacity", "ceiling", "compare", "cpu_time", "drivers", "group_commit",
+        "intervals", "noise", "page", "peers", "pipeline", "plain", "preload", "protocols", "recording", "recovery",
+        "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 
@@ -87,6 +78,31 @@ def test_it_works_in_the_lab(
     runpy.run_path(str(script), run_name="__main__")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+def test_each_protocol_is_compared_with_the_brokers_that_speak_it() -> None:
+    import protocols
+
+    found = protocols.keys(1, 1)
+    assert {"amqp10_A", "amqp10_G", "mqtt_A", "mqtt_G", "stomp_A", "stomp_G"} <= {*found}
+    others = {name: [*key.systems(["embedded", *protocols.OTHERS])] for name, key in found.items()}
+    assert others["amqp10_A"] == others["amqp10_G"] == ["embedded", "artemis", "rabbitmq", "qpid"]
+    assert others["mqtt_A"] == others["mqtt_G"] == ["embedded", "rabbitmq", "mosquitto"]
+    assert others["stomp_A"] == others["stomp_G"] == ["embedded", "artemis", "rabbitmq"]
+    for name, key in found.items():
+        for configured in key.systems(["embedded", *protocols.OTHERS]).values():
+            assert why_unsupported(system(configured), key.point) == "", f"{name} on {configured}"
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+def test_the_best_of_the_others_was_measured_in_every_round() -> None:
+    import _systems_in_turn as turns
+
+    sides = {"own": turns.Side([9.0, 9.0]), "a": turns.Side([1.0, 2.0]), "b": turns.Side([3.0], "it ended")}
+    assert turns.best(sides, ["own"]) == "a"
+    assert turns.best({"own": sides["own"], "b": sides["b"]}, ["own"]) is None
+    assert [side.shown for side in sides.values()] == [9, 2, 3]
 
 
 @pytest.mark.usefixtures("import_benchmarks")

@@ -49,7 +49,11 @@ def check_one_sentence(*arguments: str, words: str) -> None:
         ([FILE, "--system", "embedded:sync=maybe"], "'maybe' is none of on, off"),
         ([FILE, "--system", "embedded", "--system", "embedded"], "the system embedded is named twice"),
         ([FILE, "--agents", "0"], "--agents"),
-        ([FILE, "--agents", "many"], "--agents"),
+        ([FILE, "--agents", "65"], "--agents 65: must be from 1 to 64"),
+        ([FILE, "--agents", "many"], "--agents many: must be a number, or a Spark master such as spark://HOST:PORT"),
+        ([FILE, "--agents", "sc://host"], "--agents sc://host: Spark Connect has no barrier stages"),
+        ([FILE, "--agents", "spark://h:1", "--agent-count", "0"], "--agent-count"),
+        ([FILE, "--agents", "2", "--agent-count", "2"], "--agent-count needs --agents with a Spark master"),
         ([FILE, "--no-such-option"], "--no-such-option"),
     ],
 )
@@ -68,6 +72,10 @@ def test_a_study_file_with_a_mistake_is_named_with_its_line(right: str, wrong: s
 
 def test_a_place_for_runs_that_is_a_file() -> None:
     check_one_sentence("run", FILE, "--runs", FILE, words=FILE)
+
+
+def test_a_place_for_the_data_that_is_not_there() -> None:
+    check_one_sentence("run", FILE, "--data", "nowhere", words="--data nowhere: there is no folder")
 
 
 def test_a_place_for_runs_below_a_file() -> None:

@@ -45,6 +45,14 @@ def bodies(connection: Connection, name: str) -> list[bytes]:
     return [message.body for message in connection.session().browser(name)]
 
 
+class TestMonitoring:
+    def test_the_level_is_shown_and_set(self) -> None:
+        assert document(here("broker", "monitoring", "--json").stdout) == {"level": "low"}
+        assert document(here("broker", "monitoring", "high", "--json").stdout) == {"level": "high"}
+        assert "monitoring: high" in here("broker", "monitoring").output
+        assert document(here("broker", "monitoring", "low", "--json").stdout) == {"level": "low"}
+
+
 class TestLooking:
     def test_list(self, connection: Connection) -> None:
         put(connection, "queue:list.a", b"x", b"y")

@@ -10,6 +10,7 @@ import pytest
 
 from mqlab.broker.server.trace.records import SCHEMA
 from mqlab.client import RefusedError, connect
+from mqlab.study import load_study
 
 from .command import PROGRAM, Background, document, here, mqlab
 from .running_broker import broker_process
@@ -148,3 +149,20 @@ def test_a_bad_file_of_stanzas_stops_the_start(tmp_path: Path) -> None:
     ended = mqlab("broker", "--listen", "tcp:127.0.0.1:0", "--trace-file", stanzas)
     assert ended.returncode == 2
     assert ended.stderr.strip() == f"mqlab: {stanzas}:3: Trace=MAYBE is none of ON, OFF"
+
+
+def test_its_load_becomes_a_study(at: str, tmp_path: Path) -> None:
+    assert here("broker", "trace", "--level", "medium").exit_code == 0
+    put(at, "orders", 20)
+    trace = tmp_path / "trace.parquet"
+    assert here("broker", "trace", trace).exit_code == 0
+    study = tmp_path / "orders.yaml"
+    result = here("init", study, "--from-trace", trace)
+    assert result.exit_code == 0, result.output
+    assert here("plan", study).exit_code == 0
+    (point,) = load_study(study).points("full")
+    counts = (tmp_path / "orders-queues.txt").read_text().splitlines()[1:]
+    assert (sum(map(int, counts)), point.destinations, point.pace) == (20, 1, "counts in orders-queues.txt")
+    assert "already exists" in here("init", study, "--from-trace", trace).stderr
+    result = here("init", tmp_path / "other.yaml", "--from-trace", study)
+    assert (result.exit_code, "is not an activity trace" in result.stderr.replace("\n", " ")) == (2, True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.cli.experiments import demo
+from mqlab.cli.systems import names
 from mqlab.events.folder import RunFolder
 from mqlab.runner.conductor import RunPlan
 from mqlab.systems import SYSTEMS
@@ -28,7 +29,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RunPlan, float]]:
 
 def test_every_installed_system_has_part(planned: list[tuple[RunPlan, float]], monkeypatch: pytest.MonkeyPatch) -> None:
     ready = {"embedded", "nats", "redis"}
-    monkeypatch.setattr(demo, "not_ready", lambda system: "" if system.name in ready else "not installed")
+    monkeypatch.setattr(names, "not_ready", lambda system: "" if system.name in ready else "not installed")
     result = here("demo", "--minutes", "0.5")
     assert result.exit_code == 0, result.output
     ((order, seconds),) = planned
@@ -44,3 +45,16 @@ def test_it_takes_about_two_minutes(planned: list[tuple[RunPlan, float]]) -> Non
     assert here("demo").exit_code == 0
     ((order, seconds),) = planned
     assert 5 * sum(point.repeat.least * point.seconds for point in order.points) < seconds < 120
+
+
+@pytest.mark.usefixtures("spark")
+def test_it_ends_with_a_sentence_and_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In as little time as it can take, on the embedded broker alone."""
+    monkeypatch.setattr("mqlab.runner.conductor.combinations", lambda *_: [])
+    monkeypatch.setattr(names, "not_ready", lambda system: "" if system.name == "embedded" else "not installed")
+    result = here("demo", "--minutes", "0.05", "--runs", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "of embedded is" in result.stdout
+    (page,) = tmp_path.glob("*/report/index.html")
+    assert f"report: {page}" in result.stderr.replace("\n", "")
+    assert "Next: mqlab studies" in result.stderr

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import typer
 
 from mqlab.cli import doctor
 from mqlab.runner.doctor.machine_finding import MachineFinding
@@ -39,7 +40,7 @@ def test_a_run_says_the_worst_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, findings: list[MachineFinding]
 ) -> None:
     monkeypatch.delenv("MQLAB_IGNORE_NOISE")
-    monkeypatch.setattr(doctor, "quick_findings", lambda _: iter(findings))
+    monkeypatch.setattr(doctor, "quick_findings", lambda *_: iter(findings))
     monkeypatch.setattr("mqlab.cli.run._run_all", lambda *_, **__: [])
     monkeypatch.setattr("mqlab.cli.results.finish.exit_with_status", lambda _: None)
     (tmp_path / "my.yaml").write_text(SMALL)
@@ -47,3 +48,26 @@ def test_a_run_says_the_worst_first(
     line = "This machine: swap: 2.0 GiB used; it waits for the disk. mqlab doctor tells more."
     assert result.exit_code == 0
     assert result.stderr.splitlines() == ([line] if BUSY in findings else [])
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("compare", ("embedded", "embedded:monitoring=high", "--study", "jms-four-brokers")),
+        ("capacity", ("embedded", "--goal", "latency.p99 < 10ms")),
+        ("overhead", ("--setting", "trace=low")),
+        ("demo", ()),
+    ],
+)
+def test_so_do_the_other_commands_that_measure(
+    monkeypatch: pytest.MonkeyPatch, command: str, words: tuple[str, ...]
+) -> None:
+    def end(*_: object, **__: object) -> None:
+        raise typer.Exit
+
+    monkeypatch.setattr(doctor, "quick_findings", lambda *_: iter([BUSY]))
+    monkeypatch.setattr(f"mqlab.cli.experiments.{command}.run_study", end)
+    assert "This machine: swap: 2.0 GiB used" not in here(command, *words).stderr, "noise is ignored"
+    monkeypatch.delenv("MQLAB_IGNORE_NOISE")
+    result = here(command, *words)
+    assert (result.exit_code, result.stderr.count("This machine: swap: 2.0 GiB used")) == (0, 1), result.output

@@ -14,7 +14,7 @@ from typer.testing import Result
 
 from mqlab.cli.terminal.exit_status import exit_with_worst
 from mqlab.drivers import DRIVERS
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_name
 from mqlab.events.schema import TABLES
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.measure_tables import read_table
@@ -114,10 +114,13 @@ def tampered(found: JsonObject, study: Path) -> tuple[RunFolder, Result]:
 
 
 def _change(folder: RunFolder, run: int, change: Callable[[pa.Table], pa.Table]) -> None:
-    (file,) = (folder.events / "receipts").glob(f"run-{run:05d}*")
-    changed = change(pq.read_table(file))
-    file.unlink()
-    folder.write_events("receipts", file.name.split(".")[0], changed)
+    """The files of the receipts, which were compacted, become one for each run."""
+    receipts = pq.read_table(folder.events / "receipts", schema=TABLES["receipts"])
+    for file in folder.event_files("receipts"):
+        file.unlink()
+    for each in receipts["run"].unique().to_pylist():
+        rows = receipts.filter(pc.equal(receipts["run"], each))
+        folder.write_events("receipts", run_name(each), change(rows) if each == run else rows)
 
 
 def without_one_of_the_middle(receipts: pa.Table) -> pa.Table:

@@ -13,7 +13,9 @@ import pytest
 
 from mqlab.cli.terminal import interrupt
 from mqlab.events.folder import RunFolder, run_folders
-from mqlab.pipeline.measure_tables import read_table
+from mqlab.pipeline.measure_tables import check_measures, read_table
+from pipeline.cases import CASES
+from pipeline.synthetic_runs import write
 
 from .command import PROGRAM, SMALL, Background, document, here
 
@@ -61,6 +63,7 @@ def wait_for_load(command: Background, run: str) -> None:
     """Until the run has begun and its agents have worked for longer than it takes them to get ready."""
     command.wait_for_output(run)
     command.wait_until(lambda: len(command.descendants("mqlab broker")) == 1)
+    assert spark_is_up(command), "Spark was started before the load, from which it would take processor time"
     agents = command.descendants("mqlab.runner.agents.process")
     assert len(agents) == 2
 
@@ -124,7 +127,7 @@ def test_a_second_ctrl_c_does_not_spoil_the_cleaning_up(tmp_path: Path, study: P
     assert only_folder(tmp_path / "runs").meta()["status"] == "incomplete"
 
 
-@pytest.mark.parametrize("word", ["mqlab.runner.agents.process", "mqlab broker"])
+@pytest.mark.parametrize("word", ["mqlab.runner.agents.process", "mqlab broker", "spark"])
 def test_while_the_processes_are_starting(tmp_path: Path, study: Path, word: str) -> None:
     with Background(tmp_path, *PROGRAM, "run", study, "--only", "B", "--runs", tmp_path / "runs") as command:
         command.wait_until(lambda: command.descendants(word))
@@ -158,16 +161,33 @@ def test_in_a_terminal_with_bars(tmp_path: Path, study: Path) -> None:
 def test_while_spark_works(tmp_path: Path) -> None:
     study, runs = tmp_path / "small.yaml", tmp_path / "runs"
     study.write_text(SMALL)
-    said = interrupted(tmp_path, "run", study, "--only", "B", "--runs", runs, when=spark_is_up)
+
+    def has_tasks(command: Background) -> bool:
+        return bool(command.descendants("pyspark.daemon"))
+
+    said = interrupted(tmp_path, "run", study, "--only", "B", "--runs", runs, when=has_tasks)
     folder = only_folder(runs)
     assert said.splitlines()[-1] == f"mqlab: interrupted; the events are kept: mqlab measure {folder.path}"
     assert "Traceback" not in said
     assert folder.meta()["status"] == "complete", "all of the load is there"
 
 
+def test_while_the_counts_are_checked(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run", [CASES["lost"]])
+    said = interrupted(tmp_path, "measure", folder.path, "--check", when=is_checking)
+    assert said.splitlines()[-1] == "mqlab: interrupted; the measures are kept"
+    assert "Traceback" not in said
+    check_measures(folder)
+
+
+def is_checking(command: Background) -> bool:
+    return "counting all events a second time, in SQL" in command.stderr
+
+
 def test_a_child_that_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Java starts and ends processes all the time: one may be gone before it is killed."""
     killed: list[int] = []
+    monkeypatch.setattr(interrupt, "_end_output", lambda: None)
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         ended = psutil.Process(child.pid)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:

@@ -15,7 +15,8 @@ from typer.testing import Result
 
 from mqlab.cli.terminal.exit_status import exit_with_status
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure_tables import EventSources, write_table
+from mqlab.events.sources import EventSources
+from mqlab.pipeline.measure_tables import write_table
 from mqlab.pipeline.schema import TABLES
 from mqlab.runner.agents.process import Agent
 from mqlab.runner.conductor import Conductor

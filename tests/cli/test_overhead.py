@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mqlab.cli.experiments import overhead
 from mqlab.cli.terminal.console import show
@@ -48,6 +49,27 @@ def test_the_runs_are_kept_and_interleaved(costs: JsonObject) -> None:
     found = read_table(RunFolder.open(Path(costs["run"])), "audits")
     assert [audit["point"] for audit in found] == ["sync=on", "sync=off", "sync=off", "sync=on"]
     assert {audit["status"] for audit in found} == {"clean"}
+
+
+def test_values_that_can_be_switched_share_their_runs(tmp_path: Path) -> None:
+    words = ("--setting", "monitoring=high", "--system", "embedded:monitoring=off", "--rounds", "2", "--seconds", "0.4")
+    result = here("overhead", *words, "--runs", tmp_path, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = document(result.stdout)
+    audits = read_table(RunFolder.open(Path(found["run"])), "audits")
+    assert [audit["point"] for audit in audits] == ["monitoring=off", "monitoring=high"] * 2
+    assert {audit["status"] for audit in audits} == {"clean"}, audits
+    (rate,) = [one for one in found["costs"] if one["metric"] == "rate.round_trips"]
+    assert (rate["point"], rate["base"], rate["paired"]) == ("monitoring=high", "monitoring=off", True)
+
+
+def test_the_old_way_has_a_run_for_each_value() -> None:
+    settings = [overhead.SettingComparison("monitoring", "off", ("high",))]
+    switched, separate = (
+        yaml.safe_load(overhead._study_text(settings, {}, 2, 1.0, live))["scenarios"]["monitoring"]["switch"]
+        for live in (("monitoring",), ())
+    )
+    assert (switched, separate) == ("400ms", "none")
 
 
 def test_the_table_for_people(costs: JsonObject, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,17 @@ def test_a_table_for_people(tmp_path: Path) -> None:
     assert "mine at scale quick" in result.stderr
 
 
+def test_points_that_share_their_runs_count_once(tmp_path: Path) -> None:
+    more = ", settings: {monitoring: [off, high], sync: [on, off]}, switch: 400ms"
+    study = FILE.replace("producers: [1, 2]", "producers: 1").replace("}, rate", f"}}{more}, rate")
+    (tmp_path / "my.yaml").write_text(study)
+    found = document(str(tmp_path / "my.yaml"))
+    assert len(found["points"]) == 4
+    assert (found["runs"], found["separate"]["runs"]) == ({"least": 4, "most": 6}, {"least": 8, "most": 12})
+    result = run(str(tmp_path / "my.yaml"))
+    assert "4 points of A share 2 runs a round, in which the lab switches embedded" in result.stderr
+
+
 def test_requests_and_fixed_work(tmp_path: Path) -> None:
     roles = "{pattern: request-reply, queues: 1, requesters: 6, responders: 2, message: {size: 1KiB}, messages: 500}"
     head = "study: mine\ntitle: Mine\nsystems: {Q 1: []}\nstand_ins: {Q 1: embedded}\nsuccessors: {Q 1: [q, r]}\n"

@@ -22,6 +22,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def begun(study: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run folder whose second run was not over when the lab was killed."""
     with monkeypatch.context() as unmeasured:
+        unmeasured.setattr("mqlab.cli.run.compact", lambda _: None)
         unmeasured.setattr("mqlab.cli.run.run_measure", lambda *_: None)
         unmeasured.setattr("mqlab.cli.run.run_report", lambda _: Path("page"))
         unmeasured.setattr("mqlab.cli.run.print_summary", lambda *_: None)
@@ -50,7 +51,7 @@ def test_it_ends_as_an_uninterrupted_run(study: Path, monkeypatch: pytest.Monkey
     assert [(audit["run"], audit["scenario"], audit["status"]) for audit in audits] == [
         (1, "A", "clean"), (2, "B", "clean"),
     ]  # fmt: skip
-    assert folder.meta()["options"]["agents"] == 1
+    assert folder.meta()["options"]["agents"] == "1"
     again = here("run", "--resume", folder.path)
     assert again.exit_code == 2
     assert "is complete: there is nothing to resume" in again.stderr

@@ -195,6 +195,12 @@ class TestAStudyOfOnesOwn:
         assert (path / "study" / "study.yaml").read_text() == SMALL
         assert path.name.endswith("-mine-quick")
 
+    def test_its_event_files_are_compacted(self, own: tuple[Path, Result]) -> None:
+        (path,) = run_folders(own[0] / "by environment")
+        for table in ("runs", "sends", "receipts"):
+            (file,) = RunFolder(path).event_files(table)
+            assert file.name.startswith("runs-00001-00002.")
+
     def test_the_rate_that_was_asked_for_is_the_rate_that_is_found(self, own: tuple[Path, Result]) -> None:
         (path,) = run_folders(own[0] / "by environment")
         found = {(m["scenario"], m["metric"]): m for m in read_table(RunFolder(path), "measures")}
@@ -204,3 +210,17 @@ class TestAStudyOfOnesOwn:
         assert found["B", "rate.sent"]["runs"] == 1
         assert found["B", "rate.sent"]["ci95"] is None, "one run has no interval"
         assert {a["status"] for a in read_table(RunFolder(path), "audits")} == {"clean"}
+
+
+def test_without_java_no_run_begins(tmp_path: Path) -> None:
+    """The load may take hours, and could not be measured."""
+    study = tmp_path / "study.yaml"
+    study.write_text(SMALL)
+    result = mqlab("run", study, "--runs", tmp_path / "runs", JAVA_HOME=str(tmp_path))
+    assert result.returncode == 7, result.stderr
+    (path,) = run_folders(tmp_path / "runs")
+    assert " ".join(result.stderr.split()).endswith(
+        f"needs a Java runtime, version 17 or later: none was found in JAVA_HOME ({tmp_path}); "
+        f"the incomplete run folder is {path}"
+    )
+    assert not RunFolder(path).event_files("runs")

@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from mqlab.runner.conductor import RunPlan
+from mqlab.systems import System
 
 from .command import SMALL, here
 
@@ -67,3 +68,29 @@ def test_batches_that_no_longer_pack_are_deprecated(tmp_path: Path, command: str
         "old: scenario A: batch: 100 with send: free is deprecated, and packs nothing; pack messages with the setting"
         " packed=100 of a system, like --system embedded:packed=100"
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"),
+    [
+        (["installed"], ["embedded", "nats", "redis"]),
+        (["nats:sync=no", "installed"], ["nats:sync=no", "embedded", "nats", "redis"]),
+        (["redis", "installed"], ["redis", "embedded", "nats"]),
+        (["redis"], ["redis"]),
+    ],
+)
+def test_all_installed_systems_have_one_word(
+    plans: list[RunPlan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], labels: list[str]
+) -> None:
+    def not_ready(system: System) -> str:
+        return "" if system.name in ("embedded", "nats", "redis") else "no"
+
+    for module in ("mqlab.cli.systems.names", "mqlab.cli.run"):
+        monkeypatch.setattr(f"{module}.not_ready", not_ready)
+    file = tmp_path / "my.yaml"
+    file.write_text(SMALL)
+    assert here("run", file, *(part for word in words for part in ("--system", word))).exit_code == 0
+    (plan,) = plans
+    assert [system.label for system in plan.systems] == labels
+    assert plan.options is not None
+    assert plan.options["systems"] == labels, "a resumed run has the same systems"

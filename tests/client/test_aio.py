@@ -1,6 +1,7 @@
 """The asyncio API, against a real broker in the same loop."""
 
 import asyncio
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,23 @@ async def test_bodies_alone_are_received_and_acknowledged_as_messages_are() -> N
         assert came == numbers(0, 80)
         await consumer.close()
         assert (await connection.status())["messages"] == 10
+
+
+@in_loop
+async def test_bodies_that_have_arrived_are_received_without_waiting() -> None:
+    async with running(local()) as (_, (address,)):
+        connection = await client(address)
+        session = await connection.session()
+        consumer, producer = await session.consumer("queue:q", prefetch=20), await session.producer("queue:q")
+        assert [*consumer.ready_bodies()] == []
+        await producer.send_batch(encode(numbers(0, 30)), confirm=True)
+        came = [(await consumer.receive(timeout=240)).body, *islice(consumer.ready_bodies(), 5)]
+        assert came == numbers(0, 6)
+        came += consumer.ready_bodies()
+        assert came == numbers(0, len(came))
+        assert 6 < len(came) <= 20
+        await consumer.close()
+        assert (await connection.status())["messages"] == 30 - len(came)
 
 
 @in_loop

@@ -7,49 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
-from cluster.spark_servers import QUICK_JAVA, Cluster, connect_server, plain_python, standalone_cluster
-from mqlab.events.folder import RunFolder, run_name
-from mqlab.events.recorder import event_table
-from mqlab.pipeline.measure import measure
+from cluster.spark_servers import QUICK_JAVA, Cluster, connect_server
+from mqlab.events.folder import RunFolder
 from mqlab.pipeline.schema import TABLES
-from pipeline.cases import CASES, EXHIBITS
-from pipeline.synthetic_runs import write
 
 # For tables of a few rows.
 SMALL = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=2", "spark.sql.adaptive.enabled=false")
 ON_LOOPBACK = (*SMALL, "spark.driver.host=127.0.0.1", "spark.executor.memory=500m")
-# Some of all, of each kind.
-RUNS = [*CASES.values()][::4]
-
-
-@pytest.fixture(scope="module")
-def local(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """A file for each run and table, as agents write them."""
-    folder = write(tmp_path_factory.mktemp("local"), [])
-    for run in RUNS:
-        for table, rows in run.tables().items():
-            if rows:
-                events = event_table(table, ({"run": run.number, **row} for row in rows))
-                folder.write_events(table, run_name(run.number), events)
-    measure(spark, folder, exhibits=EXHIBITS)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return plain_python(tmp_path_factory.mktemp("python"))
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
 
 
 def copied(local: RunFolder, path: Path) -> RunFolder:

@@ -166,5 +166,5 @@ class TestEvents:
 def test_the_schema_names_every_table_of_a_run() -> None:
     assert [*TABLES] == [
         "runs", "roles", "sends", "receipts", "round_trips", "operations", "samples", "phases", "faults",
-        "clocks", "machine", "travel",
+        "switches", "clocks", "machine", "travel",
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.server.inprocess.local_broker import LocalBroker
 from mqlab.broker.settings import Settings
 from mqlab.client import aio
-from mqlab.client.errors import ClosedError, LoginError
+from mqlab.client.errors import ClosedError, LoginError, RefusedError
 from mqlab.wire.address import Address
 
 from .message_helpers import receive
@@ -60,6 +60,30 @@ async def test_queue_monitoring_monq_channel_monitoring_monchl() -> None:
             assert (seen["on_queue_short_us"] or 0) >= (2000 if looks else 0)
             assert seen["last_get_ms"] >= seen["last_put_ms"] > 0
     await _channel_monitoring()
+
+
+@in_loop
+async def test_the_level_of_monitoring_changes_while_the_broker_runs() -> None:
+    """A message that came before has no time on the queue; queues that are there, and new ones, have the new level."""
+    async with LocalBroker(Settings.flat(name="bound", listen=(), monitoring="off")):
+        connection = await client(BOUND)
+        session = await connection.session()
+        producer = await session.producer("queue:q")
+        await producer.send(b"before")
+        assert await connection.ask("monitoring", level="high") == {"level": "high"}
+        for _ in range(3):
+            await producer.send(b"after")
+        await (await session.producer("queue:new")).send(b"x")
+        await receive(await session.consumer("queue:q", prefetch=1), 4)
+        seen = (await connection.ask("show", name="queue:q"))["monitoring"]
+        assert seen["looks"] == 3
+        assert seen["on_queue_long_us"] < 60_000_000
+        assert (await connection.ask("show", name="queue:new"))["monitoring"] is not None
+        assert (await connection.status())["monitoring"] == "high"
+        with pytest.raises(RefusedError, match="'much' is none of off, low"):
+            await connection.ask("monitoring", level="much")
+        assert await connection.ask("monitoring", level="default") == {"level": "off"}
+        assert (await connection.ask("show", name="queue:q"))["monitoring"] is None
 
 
 async def _channel_monitoring() -> None:

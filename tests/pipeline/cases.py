@@ -213,11 +213,16 @@ case("disturbed and void", scenario="disturbed once", repetition=4, counted_sent
 
 
 def _sampled(
-    name: str, broker: float, agents: tuple[float, ...], share: float = 0.0, **values: Unpack[RunValues]
+    name: str,
+    broker: float,
+    agents: tuple[float, ...],
+    share: float = 0.0,
+    host: str = "",
+    **values: Unpack[RunValues],
 ) -> None:
     """CPU in cores, over the one second between two samples of the measure phase; what lies outside must not count."""
     run = case(name, **values).send(0, 10).receive(0, 10)
-    used = {"broker": broker} | {f"agent-{n}": cpu for n, cpu in enumerate(agents, 1)}
+    used = {"broker": broker} | {f"agent-{n}{host}": cpu for n, cpu in enumerate(agents, 1)}
     for source, cpu in used.items():
         sync = {"syncs": 250, "sync_seconds": share, "holds": 3, "held_seconds": 0.5} if source == "broker" else {}
         nothing = dict.fromkeys(sync, 0)
@@ -245,6 +250,10 @@ for _amount, _bytes in {"little": 12, "much": 13}.items():
     _sampled(f"{_amount} lab between confirmations", 0.4, (0.2, 0.2), declared=_waiting)
     _sampled(f"{_amount} lab for two that wait", 0.4, (0.2, 0.2), declared=_waiting | {"producers": 2})
     _sampled(f"{_amount} lab by a schedule", 0.4, (0.2, 0.2), declared=_waiting | {"rate": 9.0})
+# Agents on another machine.
+_sampled("agents elsewhere, and no machine full", 0.7, (0.5, 0.5), host="@far")
+_sampled("bound by a client elsewhere", 0.4, (0.3, 0.86), host="@far")
+_sampled("much lab in a busy agent elsewhere", 0.4, (0.2, 0.86), host="@far", declared=_free)
 # Two calls in one row.
 _sampled("transactions of two batches", 0.4, (0.2, 0.2), declared=_free | {"size": 12, "transaction": 10, "batch": 5})
 _sampled("two of three runs 1", 0.95, (0.1,), scenario="majority", repetition=0)

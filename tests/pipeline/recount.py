@@ -3,13 +3,15 @@
 import math
 from collections import Counter, defaultdict
 
-from pipeline.synthetic_runs import MEASURE, STOP, Run
+from pipeline.synthetic_runs import BEGIN, MEASURE, SECOND, STOP, Run
 from table_rows import Row
 
 # Destination, producer, subscription and number.
 Message = tuple[int, int, int, int]
 # Consumer, destination and producer.
 Source = tuple[int, int, int]
+# "latency" or "response", the number of the time slot and that of the bucket.
+Slot = tuple[str, int, int]
 
 
 def recount(run: Run) -> Row:
@@ -24,6 +26,7 @@ def recount(run: Run) -> Row:
     )  # fmt: skip
     times = _times_sent(run)
     latencies, early = [], False
+    slots: Counter[Slot] = Counter()
     for message in sent.keys() | got.keys():
         outcomes, copies = sent.get(message, set()), got.get(message, [])
         fresh = [late for marked, late in copies if not marked]
@@ -38,6 +41,8 @@ def recount(run: Run) -> Row:
         found["out_of_order"] += bool(outcomes) and bool(fresh) and all(fresh)
         if outcomes and copies and MEASURE <= planned[message] < STOP:
             latencies.append(max(0, arrived[message] - planned[message]))
+        if outcomes and copies and BEGIN <= planned[message] < STOP:
+            slots[_slot("latency", planned[message], arrived[message])] += 1
         early |= bool(outcomes and copies) and arrived[message] + 2 * run.clock_error < left[message]
     faults = found["lost"] + found["duplicated"] + found["out_of_order"] + found["unexpected"]
     found["status"] = "failed" if faults else "clean"
@@ -46,6 +51,7 @@ def recount(run: Run) -> Row:
     found["latencies"] = sorted(latencies)
     found["received"] = run.measured(run.receipts, "t_received")
     found["arrived"], found["responses"] = _round_trips(run)
+    found["slots"] = slots + _response_slots(run)
     return found
 
 
@@ -64,6 +70,21 @@ def _round_trips(run: Run) -> tuple[int, list[int]]:
         if MEASURE <= row["t_planned"] + clock < STOP:
             responses.append(row["t_received"] - row["t_planned"])
     return arrived, sorted(responses)
+
+
+def _response_slots(run: Run) -> Counter[Slot]:
+    slots: Counter[Slot] = Counter()
+    for row in run.round_trips:
+        planned = row["t_planned"] + run.offsets[row["agent"]]
+        if row["t_received"] is not None and BEGIN <= planned < STOP:
+            slots[_slot("response", planned, row["t_received"] + run.offsets[row["agent"]])] += 1
+    return slots
+
+
+def _slot(kind: str, planned: int, received: int) -> Slot:
+    """The fifth of a second, and which power of 1.0019 ** 152 the latency does not exceed."""
+    exponent = math.log(max(1, received - planned)) / math.log(1.0019)
+    return kind, (planned - BEGIN) // (SECOND // 5), math.ceil(math.ceil(exponent) / 152)
 
 
 def _has_gap(run: Run) -> bool:

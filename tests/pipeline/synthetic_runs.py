@@ -3,12 +3,12 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from mqlab.events.folder import RunFolder
+from mqlab.events.folder import RunFolder, run_name
 from mqlab.events.recorder import event_table
 from mqlab.events.schema import COMPLETE, CONFIRMED
 from table_rows import Row
@@ -107,6 +107,9 @@ class Run:
     operations: list[Row] = field(default_factory=list)
     travel: list[Row] = field(default_factory=list)
     faults: list[Row] = field(default_factory=list)
+    # The slices, if the lab switched between settings; what the rows of the further runs have of their own, by number.
+    switches: list[Row] = field(default_factory=list)
+    sharing: dict[int, Row] = field(default_factory=dict)
     _ordinals: Counter[int] = field(default_factory=Counter)
     _replies: Counter[int] = field(default_factory=Counter)
 
@@ -171,6 +174,13 @@ class Run:
         self.faults.append(row | {"t_start": start, "t_end": end})
         return self
 
+    def switch(self, setting_run: int, asked: int, counted: int) -> "Run":
+        """A slice in which events count for that run from `counted` on, until the next one is asked for."""
+        number = len(self.switches) + 1
+        row = {"number": number, "setting_run": setting_run, "t_asked": asked, "t_confirmed": counted}
+        self.switches.append(row | {"t_counted": counted})
+        return self
+
     def sample(self, source: str, at: int, **counters: object) -> "Run":
         absent = dict.fromkeys(
             ("syncs", "sync_seconds", "bytes_read", "bytes_written", "depth", "blocked", "holds", "held_seconds")
@@ -196,6 +206,7 @@ class Run:
             "counted_sent": self.measured(self.sends, "t_sent") if sent is None else sent,
             "counted_received": self.measured(self.receipts, "t_received") if received is None else received,
             "counted_round_trips": self.measured(self.round_trips, "t_received") if back is None else back,
+            "events_of": self.number if self.sharing else None,
         }  # fmt: skip
         producers = [
             {"agent": 1, "role": "producer", "number": number, "destination": at, "subscription": 0}
@@ -206,7 +217,8 @@ class Run:
             for number, subscription in enumerate(self.consumers) for at in everywhere
         ]  # fmt: skip
         return {
-            "runs": [run],
+            "runs": [run] + [run | {"run": number} | own for number, own in self.sharing.items()],
+            "switches": self.switches,
             "roles": producers + consumers,
             "sends": self.sends,
             "receipts": self.receipts,
@@ -240,3 +252,12 @@ def write(path: Path, runs: Sequence[Run], files: int = 1, seed: int | None = No
             if part_of := rows[number::files]:
                 folder.write_events(table, f"part-{number}", event_table(table, part_of))
     return folder
+
+
+def write_by_run(folder: RunFolder, runs: Iterable[Run]) -> None:
+    """Each run in event files of its own, as the lab writes them."""
+    for run in runs:
+        for table, rows in run.tables().items():
+            if rows:
+                numbered = event_table(table, ({"run": run.number, **row} for row in rows))
+                folder.write_events(table, run_name(run.number), numbered)

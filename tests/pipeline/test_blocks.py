@@ -9,16 +9,16 @@ import pytest
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import event_table
 from mqlab.events.schema import CONFIRMED
+from mqlab.events.sources import count_rows, examine_events
 from mqlab.pipeline.counts import large_runs
 from mqlab.pipeline.counts.large_runs import LargeRuns, find_large
 from mqlab.pipeline.counts.row_groups import GroupBounds, RowGroup, count_bounds, read_rows, row_groups
-from mqlab.pipeline.counts.run_partitions import count_rows, windows_by_run
+from mqlab.pipeline.counts.run_partitions import windows_by_run
 from mqlab.pipeline.counts.run_source import EventPartition, read_block, read_files
 from mqlab.pipeline.kernels import blocks
 from mqlab.pipeline.kernels.run_counts import gaps
 from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
-from mqlab.pipeline.measure_tables import examine_events
 from pipeline.cases import CASES
 from pipeline.synthetic_runs import BEGIN, MEASURE, STOP, Run, write
 
@@ -34,10 +34,13 @@ def few_rows(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
     return int(request.param)
 
 
+_KEYS = {"deliveries": ["run", "bucket"], "latency slots": ["run", "slot", "bucket"], "gaps": ["run"]}
+
+
 def counted(tables: list[tuple[str, pa.Table]]) -> Counts:
     """Add up, as Spark does."""
     found: Counts = {}
-    for name, by in {"deliveries": ["run", "bucket"], "gaps": ["run"]}.items():
+    for name, by in _KEYS.items():
         rows = pa.concat_tables(table for own, table in tables if own == name)
         how = {column: "max" if column == "longest" else "sum" for column in rows.column_names if column not in by}
         added = rows.group_by(by).aggregate([*how.items()])
@@ -68,15 +71,15 @@ def of_splits(plan: LargeRuns) -> tuple[pa.Table, pa.Table]:
 
 def sweep(events: dict[str, pa.Table], windows: pa.Table) -> list[tuple[str, pa.Table]]:
     aligned = align_clocks(events)
-    of_runs = {run: RunWindow(*times) for run, times in windows_by_run(windows).items()}
-    return [("deliveries", run_deliveries(aligned, of_runs)), ("gaps", gaps(aligned["sends"]))]
+    of_runs = {run: RunWindow.of(times) for run, times in windows_by_run(windows).items()}
+    return [*run_deliveries(aligned, of_runs).items(), ("gaps", gaps(aligned["sends"]))]
 
 
 @pytest.mark.parametrize(("few_rows", "number"), [(4, 8), (20, 30), (1000, 500)], indirect=["few_rows"])
 def test_blocks_add_up_to_the_whole(chance_runs: list[Run], tmp_path: Path, few_rows: int, number: int) -> None:
     runs = [*chance_runs, *CASES.values()][:number]
     folder, windows = write(tmp_path, runs, files=2, seed=few_rows), windows_of(runs)
-    whole = {table: read_files(table, [str(path) for path in folder.event_files(table)]) for table in NEEDED}
+    whole = {table: read_files(table, [(str(path), None) for path in folder.event_files(table)]) for table in NEEDED}
     expected = counted(sweep(whole, windows))
     assert expected["gaps"]
     parts = cut(folder, windows)
@@ -161,8 +164,7 @@ def test_a_partition_has_the_files_and_windows_of_its_own_runs(tmp_path: Path) -
     partitions = [*plan.splits(), *plan.blocks(*of_splits(plan))]
     assert {len(partition.windows) for partition in partitions} >= {1, 2}
     for partition in partitions:
-        tables = [*partition.groups.values(), *partition.files.values()]
-        files = {Path(file).name.split(".")[0] for table in tables for file in table}
+        files = {Path(file).name.split(".")[0] for file in partition.paths()}
         assert files == {f"run-{run:05}" for run in partition.windows}
 
 

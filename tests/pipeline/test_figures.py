@@ -119,6 +119,9 @@ def test_what_was_not_sampled_has_no_figure(tables: Tables) -> None:
         ("a full machine with a busy broker", "machine full"),
         ("little lab in a busy agent", "client"),
         ("much lab in a busy agent", "lab"),
+        ("agents elsewhere, and no machine full", None),
+        ("bound by a client elsewhere", "client"),
+        ("much lab in a busy agent elsewhere", "lab"),
         ("little lab in idle agents", None),
         ("much lab in idle agents", None),
         ("little lab beside a busy broker", "broker"),
@@ -152,7 +155,7 @@ def test_the_work_of_the_lab_in_all_agents(tables: Tables, scenario: str, percen
 
 def test_an_agent_that_hosts_the_broker_shares_its_core_with_the_lab(spark: SparkSession) -> None:
     used = spark.sql(
-        """SELECT *, cpu_broker AS cpu_busiest_broker, NULL AS cpu_busiest_agent, cpu_broker AS cpu_all,
+        """SELECT *, cpu_broker AS cpu_busiest_broker, NULL AS cpu_busiest_agent, cpu_broker AS cpu_here,
         0D AS sync_share, 0D AS disk_share, 0D AS network_share, map('agent-2', 0D) AS cpu_by_agent
         FROM VALUES (0, 90D), (1, 90D), (2, 80D) AS t(run, cpu_broker)"""
     )

@@ -1,11 +1,15 @@
 """Random runs: the pipeline must agree with a plain recount of each, however its work is cut up."""
 
+import math
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from mqlab.pipeline import event_tables
 from mqlab.pipeline.measure import differing_counts, measure
 from mqlab.pipeline.measure_tables import read_table
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
@@ -47,6 +51,21 @@ def test_figures_are_those_of_the_recount(chance_runs: list[Run], tables: Tables
         else:
             assert "rate.round_trips" not in row
             assert row["rate.work"] == row["rate.received"]
+    assert compared["latency"] > 20
+    assert compared["response"] > 10
+
+
+def test_latencies_over_time_are_those_of_the_recount(chance_runs: list[Run], tables: Tables) -> None:
+    compared: Counter[str] = Counter()
+    for run in chance_runs:
+        truth = recount(run)
+        found = {
+            (row["kind"], round(row["seconds"] / row["length"]), round(math.log(row["latency"] * 1e9, 1.0019) / 152)):
+            row["count"]
+            for row in tables["latency_slots"] if row["run"] == run.number
+        }  # fmt: skip
+        assert found == (truth["slots"] if truth["status"] == "clean" else {}), f"run {run.number} of seed {SEED}"
+        compared.update(kind for kind, _, _ in found)
     assert compared["latency"] > 20
     assert compared["response"] > 10
 
@@ -94,6 +113,29 @@ def test_blocks_of_a_few_rows_give_the_same_tables(
     folder = write(tmp_path, [*CASES.values(), *chance_runs], seed=2)
     measure(spark, folder, exhibits=EXHIBITS)
     assert {name: read_table(folder, name) for name in TABLES} == tables
+
+
+def test_what_stays_in_spark_of_very_many_runs_gives_the_same_tables(
+    spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last digit: samples that Spark reads, activity that is not fetched, local tables in several tasks."""
+    monkeypatch.setattr("mqlab.pipeline.event_tables.MOST_LOCAL_SAMPLES", 0)
+    monkeypatch.setattr("mqlab.pipeline.event_tables.TASK_BYTES", 1000)
+    monkeypatch.setattr("mqlab.pipeline.measure.MOST_FETCHED", 0)
+    folder = write(tmp_path, [*CASES.values(), *chance_runs], files=3, seed=2)
+    fetched: list[int] = []
+    local_table = event_tables.local_table
+
+    def counted(spark: SparkSession, rows: pa.Table) -> DataFrame:
+        fetched.append(len(rows))
+        return local_table(spark, rows)
+
+    monkeypatch.setattr(event_tables, "local_table", counted)
+    measure(spark, folder, exhibits=EXHIBITS)
+    assert {name: read_table(folder, name) for name in TABLES} == tables
+    samples = pq.read_table(folder.events / "samples").num_rows
+    assert samples > 0
+    assert samples not in fetched
 
 
 def test_the_counts_of_both_ways_are_compared(

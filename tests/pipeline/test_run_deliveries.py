@@ -11,23 +11,23 @@ from pyspark.sql import functions as fn
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.pipeline.counts.run_partitions import ROWS, count_rows, divide
+from mqlab.events.sources import EventSources, count_rows, examine_events
+from mqlab.pipeline.counts.run_partitions import ROWS, divide
 from mqlab.pipeline.counts.run_source import EventPartition, one_a_task, read_files
 from mqlab.pipeline.kernels.run_counts import gaps, row_counts
 from mqlab.pipeline.kernels.run_deliveries import run_deliveries
 from mqlab.pipeline.kernels.run_events import NEEDED, align_clocks
-from mqlab.pipeline.measure_tables import EventSources, examine_events
 from pipeline.synthetic_runs import Run, write
 
 
 def events_of(folder: RunFolder) -> dict[str, pa.Table]:
-    return {table: read_files(table, [str(path) for path in folder.event_files(table)]) for table in NEEDED}
+    return {table: read_files(table, [(str(path), None) for path in folder.event_files(table)]) for table in NEEDED}
 
 
 def counted(events: dict[str, pa.Table]) -> dict[str, pa.Table]:
     aligned = align_clocks(events)
     counts = {
-        "deliveries": run_deliveries(aligned, {}), "gaps": gaps(aligned["sends"]), **row_counts(aligned, {}),
+        **run_deliveries(aligned, {}), "gaps": gaps(aligned["sends"]), **row_counts(aligned, {}),
     }  # fmt: skip
     keys = ("run", "agent", "bucket", "measured", "slot", "application", "operation")
     return {
@@ -51,7 +51,7 @@ def test_a_table_may_be_empty(chance_runs: list[Run], tmp_path: Path, missing: s
 
 def sources(*runs: int) -> EventSources:
     files = [EventFile(Path(f"run-{run:06}.00000000.parquet"), "") for run in runs]
-    return EventSources({table: files if table == "sends" else [] for table in NEEDED})
+    return EventSources({table: files if table == "sends" else [] for table in TABLES})
 
 
 def windows(*runs: int) -> pa.Table:

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import event_table
+from mqlab.events.sources import examine_events
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import (
     NotMeasuredError,
     check_measures,
-    examine_events,
     read_table,
 )
 from mqlab.pipeline.schema import TABLES
@@ -129,5 +129,5 @@ def test_a_damaged_file_without_a_run_voids_all_runs(tmp_path: Path, clean_runs:
     (folder.events / "sends" / "part-0.parquet").write_bytes(b"PAR1")
     found = examine_events(folder)
     assert [*found.damaged] == [None]
-    assert found.readable_files("sends") == []
-    assert len(found.readable_files("runs")) == 2
+    assert found.readable("sends") == []
+    assert len(found.readable("runs")) == 2

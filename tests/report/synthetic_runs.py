@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from mqlab.events.folder import RunFolder
+from mqlab.events.sources import EventSources
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.measure_tables import EventSources, complete_measures
+from mqlab.pipeline.measure_tables import complete_measures
 from mqlab.pipeline.schema import DELIVERY_CLASSES, TABLES
 from mqlab.study import METRICS, Point, Study, load_study
 from mqlab.study.language.expression import parse
@@ -271,3 +272,25 @@ def _seconds(
                 "phase": phase,
             }
         )
+
+
+def add_latency_slots(made: SyntheticRuns, scenario: str, fault: str = "", slots: int = 25) -> None:
+    """Latencies over time of a scenario's first run; with a fault, slow messages and held producers from 2 s on."""
+    audit = next(row for row in made.rows["audits"] if row["scenario"] == scenario)
+    run = {name: audit[name] for name in ("run", "scenario", "point", "system", "repetition")}
+    for slot in range(slots):
+        seconds, is_slow = slot / 5, fault and 10 <= slot < 15
+        made.rows["paces"].append(
+            {**run, "seconds": seconds, "sent": 1.0, "received": 1.0, "phase": "warm-up" if slot < 5 else "measure"}
+        )
+        for bucket, count in enumerate((3, 60, 900, 2400, 700, 80, 9, 1)):
+            if (bucket + slot) % 8 != 7:
+                latency = 0.0004 * 1.334 ** (bucket + (18 if is_slow else slot % 2))
+                row = {"kind": "latency", "seconds": seconds, "length": 0.2, "latency": latency, "count": count}
+                made.rows["latency_slots"].append({**run, **row})
+    if fault:
+        effect = {"number": 1, "kind": fault.split()[0], "fault": fault, "started": 2.0, "lasted": 1.0}
+        made.rows["faults"].append({**run, **effect, "outage": 1.0, "recovery": 1.2, "messages": 500})
+        for number, blocked in enumerate((0, 0, 0, 0, 0, 0, 4, 0, 0)):
+            sample = {"source": "broker", "seconds": number / 2, "depth": 10, "blocked": blocked, "holds": 0}
+            made.rows["depths"].append({**run, **sample, "held_seconds": 0.0})

@@ -34,6 +34,14 @@ def test_a_quiet_machine_is_not_worth_a_word(made: SyntheticRuns, write: Write) 
     assert not any("~" in cell.text for row in points_table(results).rows for cell in row.cells)
 
 
+@pytest.mark.parametrize(("error", "words"), [(0.0, ""), (0.0004, "known to 400 µs: a latency between two machines")])
+def test_the_error_of_clocks_is_a_warning(made: SyntheticRuns, write: Write, error: float, words: str) -> None:
+    made.meta["clock_error"] = error
+    warned = [warning for warning in warnings(RunResults.of(write(made))) if "clocks" in warning]
+    assert len(warned) == bool(words)
+    assert all(words in warning for warning in warned)
+
+
 def test_runs_that_were_not_used_are_counted(made: SyntheticRuns, write: Write) -> None:
     made.run("A", repetition=2, disturbed=WHY)
     made.run("A", repetition=3, unsteady=UNSTEADY)

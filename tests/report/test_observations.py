@@ -6,7 +6,7 @@ import pytest
 
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, judge
 from mqlab.report.data.run_results import RunResults
-from mqlab.report.exhibits.curves import latency_figure
+from mqlab.report.exhibits.lab_figures.curves import latency_figure
 from mqlab.report.exhibits.lab_tables import latency_table
 from mqlab.report.render.content import Figure
 from mqlab.report.render.json_document import as_json

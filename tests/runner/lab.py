@@ -1,7 +1,7 @@
 """The lab for its own tests: a conductor with real agents and a real broker, and a recount of what they recorded."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,8 @@ def conducted(
     watch: Watch = ignore, patience: float = PATIENCE, interrupt_in: str = "",
     warm_up: bool = False, watch_noise: bool = False, budget: Budget | None = None, restart: bool = False,
     search: Callable[[], Sequence[RunRequest]] | None = None, resumed: RunFolder | None = None,
-    kept: Sequence[KeptRun] | None = None,
+    kept: Sequence[KeptRun] | None = None, data: Path | None = None,
+    before_runs: Callable[[], Awaitable[None]] | None = None,
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
@@ -53,7 +54,7 @@ def conducted(
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
     order = RunPlan(
         load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise, budget, restart,
-        search=search, kept=kept,
+        search=search, kept=kept, data=data, before_runs=before_runs,
     )  # fmt: skip
 
     async def conduct() -> None:

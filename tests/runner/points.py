@@ -25,6 +25,9 @@ class PointChanges(TypedDict, total=False):
     responders: int
     clients: int
     size: int
+    sizes: str
+    properties: dict[str, str]
+    seed: int
     persistent: bool
     acknowledge: Literal["auto", "dups_ok", "client"]
     transaction: int
@@ -45,6 +48,7 @@ class PointChanges(TypedDict, total=False):
     settings: dict[str, str]
     faults: str
     client_cpu: float | None
+    switch: float
 
 
 class RunChanges(PointChanges, total=False):

@@ -36,7 +36,7 @@ class Served(Program):
     title = "a program of a test"
     version = "1"
     drivers = ("native",)
-    parts: ClassVar[tuple[Part, ...]] = ()
+    parts: tuple[Part, ...] = ()
     text: ClassVar[str] = ""
     file_size: ClassVar[str] = "unlimited"
     # How often it was started.

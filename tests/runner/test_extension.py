@@ -7,8 +7,9 @@ import pytest
 
 from mqlab.events.schema import COMPLETE
 from mqlab.runner.extension import Extensions, extended
+from mqlab.runner.results.outcome import RunOutcome, why_unsteady
 from mqlab.runner.rounds import Budget
-from mqlab.runner.run import RunExecution, RunOutcome, why_unsteady
+from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point
 from mqlab.systems import Running
 from runner.lab import conducted, rows
@@ -48,6 +49,23 @@ def test_what_is_not_steady_by_design_is_not_judged(design: dict[str, object]) -
 
 def test_longer_phases_begin_to_measure_where_the_former_ended() -> None:
     assert extended(one()).phases == Phases(warmup=3.0, measure=4.0, drain=5.0)
+
+
+def test_a_run_of_which_no_time_was_counted_is_extended() -> None:
+    """The lab switched to a setting, and each time its slice was over before it came in force."""
+    extensions = Extensions(seconds=0.0, unsteady=True)
+    assert extensions.reason(PLACE, one(), RunOutcome(COMPLETE), 3) == "nothing was counted"
+    assert extensions.reason(PLACE, one(), RunOutcome(COMPLETE), 4) == ""
+
+
+def test_the_longer_phases_that_slow_switches_need_stay_for_later_runs() -> None:
+    extensions = Extensions(seconds=0.0, unsteady=True)
+    assert extensions.reason(PLACE, one(), RunOutcome(COMPLETE), 0)
+    assert extensions.current(PLACE, one()) == one()
+    switched = one(switch=0.4)
+    assert extensions.reason(PLACE, switched, RunOutcome(COMPLETE), 0)
+    assert extensions.reason(PLACE, extended(switched), RunOutcome(COMPLETE), 1)
+    assert extensions.current(PLACE, switched) == extended(extended(switched))
 
 
 def test_an_unsteady_run_is_extended_once_and_later_ones_begin_so() -> None:

@@ -12,11 +12,12 @@ import uvloop
 
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
-from mqlab.runner import conductor
 from mqlab.runner import run as running_one
-from mqlab.runner.agents import group, handle
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess
-from mqlab.runner.run import RunExecution, RunOutcome
+from mqlab.runner.agents import channel, group, launcher
+from mqlab.runner.agents.handle import AgentLostError
+from mqlab.runner.agents.launcher import start_agent
+from mqlab.runner.results.outcome import RunOutcome
+from mqlab.runner.run import RunExecution
 from mqlab.study import Point
 from mqlab.systems import Running, SystemFailedError, system
 from mqlab.systems.embedded import process as embedded
@@ -89,7 +90,7 @@ class TestWhatHangs:
     def _short_patience(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for module, name in (
             (group, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (embedded, "_STOP_SECONDS"),
-            (handle, "_STOP_SECONDS"), (conductor, "_ALIVE_SECONDS"),
+            (channel, "_STOP_SECONDS"), (launcher, "_ALIVE_SECONDS"),
         ):  # fmt: skip
             assert hasattr(module, name)
             monkeypatch.setattr(module, name, 1.0)
@@ -182,7 +183,7 @@ def test_an_agent_that_died_between_two_runs_makes_the_next_incomplete(tmp_path:
     under_test = system("embedded")
 
     async def play() -> RunOutcome:
-        both = [await AgentProcess.start(number) for number in (1, 2)]
+        both = [await start_agent(number) for number in (1, 2)]
         running: Running = await under_test.start(tmp_path / "data")
         try:
             dead = psutil.Process(both[0].pid)
@@ -206,10 +207,10 @@ class TestTheConductorsSideOfAnAgent:
         program = tmp_path / "agent"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        monkeypatch.setattr("mqlab.runner.agents.handle.sys.executable", str(program))
+        monkeypatch.setattr("mqlab.runner.agents.channel.sys.executable", str(program))
 
         async def asked() -> JsonObject:
-            agent = await AgentProcess.start(3)
+            agent = await start_agent(3)
             try:
                 async with asyncio.timeout(120):
                     return await agent.ask("received")

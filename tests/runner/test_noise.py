@@ -161,7 +161,7 @@ class Disturbances:
     def __init__(self, *disturbed: bool) -> None:
         self._disturbed = [*disturbed]
 
-    def __call__(self) -> "Disturbances":
+    def __call__(self, **_: object) -> "Disturbances":
         return self
 
     def end(self, *, system_known: bool) -> MachineRow:

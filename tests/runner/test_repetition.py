@@ -1,5 +1,6 @@
 """How often a point is run, and in which order: runs that take no time, with the rates that a test wants."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -12,9 +13,11 @@ from mqlab.events.schema import COMPLETE, INCOMPLETE
 from mqlab.json_values import JsonObject
 from mqlab.runner import conductor as conducting
 from mqlab.runner import rounds
+from mqlab.runner.agents import launcher
 from mqlab.runner.conductor import Progress
+from mqlab.runner.results.outcome import RunOutcome
 from mqlab.runner.rounds import Budget, SeriesKey
-from mqlab.runner.run import RunExecution, RunOutcome
+from mqlab.runner.run import RunExecution
 from mqlab.study import Point
 from mqlab.study.rounds.played import PlayedRuns
 from mqlab.systems import Durability, Running, System
@@ -70,6 +73,9 @@ class FakeRunning(Running):
 class IdleAgent:
     """Plays nothing, since no run is played."""
 
+    host = ""
+    has_loopback = True
+
     @classmethod
     async def start(cls, _: int) -> "IdleAgent":
         return cls()
@@ -105,7 +111,7 @@ class Played:
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     found = Played()
     monkeypatch.setattr(RunExecution, "play", lambda one, running: found.play(one, running))
-    monkeypatch.setattr(conducting, "AgentProcess", IdleAgent)
+    monkeypatch.setattr(launcher, "start_agent", IdleAgent.start)
     monkeypatch.setattr(conducting, "describe_machine", lambda _: {})
     monkeypatch.setattr(conducting, "combinations", lambda *_: [])
     monkeypatch.setattr(FakeSystem, "starts", Counter())
@@ -172,6 +178,29 @@ def test_a_budget_is_spent_on_the_points_that_are_open(played: Played, tmp_path:
     assert asked[0]["one", "A", ""] == [pytest.approx(1000, rel=0.01)]
     assert all(progress.seconds_left is not None and progress.seconds_left <= 60 for progress in seen)
     assert seen[-1].rate == pytest.approx(1000, rel=0.01)
+
+
+def test_what_comes_before_all_runs_takes_nothing_of_the_budget(played: Played, tmp_path: Path) -> None:
+    order: list[str] = []
+    left: list[float] = []
+
+    async def wait() -> None:
+        await asyncio.sleep(2.0)
+        order.append("waited")
+
+    def watch(progress: Progress) -> None:
+        order.append(progress.phase)
+        left.append(progress.seconds_left or 0.0)
+
+    played.rates = {"one": iter(STEADY)}
+    budget = Budget(60.0, lambda *_: ())
+    conducted(
+        tmp_path, [point("A", most=3, until=RULE)], systems=[FakeSystem("one")], agents=1, watch=watch, budget=budget,
+        before_runs=wait,
+    )  # fmt: skip
+    assert order[0] == "waited"
+    assert "measure" in order
+    assert left[0] > 59.0
 
 
 def test_runs_that_are_not_steady_do_not_count(played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from mqlab.events.folder import RunFolder, RunFolderBusyError
 from mqlab.events.schema import COMPLETE
 from mqlab.json_values import JsonObject
+from mqlab.runner.results.outcome import RunOutcome
 from mqlab.runner.resume import KeptRun, NotResumableError, check_resumable, keep_runs
-from mqlab.runner.run import RunOutcome
 from mqlab.study import Point, load_study
 from mqlab.systems import system
 from runner.lab import check_delivery, conducted, rows
@@ -98,7 +98,7 @@ def test_runs_of_points_that_the_study_does_not_have_are_dropped(interrupted: Ru
 def kept_run(number: int, of: Point, repetition: int, rate: float = 1000.0, disturbed: str = "") -> KeptRun:
     counted = round(rate * MEASURE)
     outcome = RunOutcome(COMPLETE, counted_received=counted, seconds=MEASURE, disturbed=disturbed)
-    return KeptRun(number, of, "one", repetition, outcome, 0.4)
+    return KeptRun(number, number, of, "one", repetition, outcome, 0.4)
 
 
 def test_the_runs_before_count(played: Played, tmp_path: Path) -> None:
@@ -154,6 +154,16 @@ def test_another_plan_is_refused(tmp_path: Path, recorded: JsonObject, change: J
     with pytest.raises(NotResumableError) as refused:
         check_resumable(folder, study, [system("embedded")])
     assert reason in str(refused.value)
+
+
+def test_a_compacted_folder_is_complete(tmp_path: Path, recorded: JsonObject) -> None:
+    """Even if meta.json was not durable when the machine lost its power."""
+    folder, study = RunFolder.create(tmp_path, "x"), load_study("jms-four-brokers")
+    folder.write_meta(recorded)
+    (folder.events / "runs").mkdir()
+    (folder.events / "runs" / "runs-00001-00002.00000000.parquet").touch()
+    with pytest.raises(NotResumableError, match="is complete: there is nothing to resume"):
+        check_resumable(folder, study, [system("embedded")])
 
 
 def test_a_study_that_has_changed_is_refused(tmp_path: Path, recorded: JsonObject) -> None:

@@ -11,7 +11,7 @@ import uvloop
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner import run as running_one
-from mqlab.runner.agents import group, handle
+from mqlab.runner.agents import channel, group, handle
 from mqlab.study import Point
 from mqlab.systems import System, SystemFailedError, system
 from runner import lab
@@ -59,7 +59,7 @@ class TestInMidRun:
 
     def test_it_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for module, name in (
-            (group, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (handle, "_STOP_SECONDS"),
+            (group, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (channel, "_STOP_SECONDS"),
         ):  # fmt: skip
             assert hasattr(module, name)
             monkeypatch.setattr(module, name, 1.0)
@@ -167,7 +167,7 @@ class TestWhatItLacks:
         points = [point(name="off", settings={"sync": "off"})]
         folder = conducted(tmp_path, points, [served("plain"), "embedded"])
         assert statuses(folder, "plain") == []
-        assert folder.meta()["absences"][0]["reason"] == "plain has no setting 'sync'; it has: driver, packed"
+        assert folder.meta()["absences"][0]["reason"] == "plain has no setting 'sync'; it has: driver, packed, version"
 
     def test_if_nobody_can_play_anything_nothing_is_started(self, tmp_path: Path) -> None:
         plain = served("plain", lacks=LACKS)

@@ -126,7 +126,7 @@ def test_estimates(write: Write) -> None:
 
 
 def test_the_table_of_parameters_is_complete() -> None:
-    """`repeat` and `together` are no parameters of a point: they cannot be swept."""
+    """`repeat`, `switch` and `together` are no parameters of a point: they cannot be swept."""
     declared = set()
     for name, field in Layer.model_fields.items():
         group = field.annotation
@@ -134,7 +134,7 @@ def test_the_table_of_parameters_is_complete() -> None:
             declared |= {f"{name}.{key}" for key in group.model_fields}
         else:
             declared.add(name)
-    assert {name for name in declared if not name.startswith(("repeat.", "together"))} == set(PARAMETERS)
+    assert {name for name in declared if not name.startswith(("repeat.", "switch", "together"))} == set(PARAMETERS)
 
 
 def test_a_study_without_exhibits_has_the_usual_ones(write: Write) -> None:

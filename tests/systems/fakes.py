@@ -44,7 +44,7 @@ class Fake(Program):
     title = "a program of a test"
     drivers: ClassVar[tuple[str, ...]] = ("stomp", "mqtt")
     version = "1.0"
-    parts: ClassVar[tuple[Part, ...]] = ()
+    parts: tuple[Part, ...] = ()
     defaults: ClassVar[dict[str, str]] = {"sync": "yes", "memory": "1m"}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     program: ClassVar[str] = LISTENS

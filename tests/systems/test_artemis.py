@@ -2,6 +2,7 @@ import pytest
 
 from mqlab.systems import SystemSettingError, system
 
+from .lost_connection import check_lost_connection
 from .real_system import CHECKS, Real, real
 
 needs_it = pytest.mark.needs_system("artemis:driver=stomp")
@@ -19,6 +20,11 @@ def test_it_does_what_it_says_over_stomp(up: Real, feature: str) -> None:
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
     up.over("amqp10").check(feature)
+
+
+@needs_it
+def test_what_the_consumer_of_a_lost_connection_held_comes_again(up: Real) -> None:
+    check_lost_connection(up)
 
 
 def test_without_syncs_it_says_so() -> None:

@@ -17,5 +17,5 @@ def test_it_does_what_it_says(up: Real, feature: str) -> None:
 def test_the_driver_is_one_of_its_settings() -> None:
     assert system("embedded").describe()["settings"]["driver"] == "native"
     assert system("embedded:driver=stomp,sync=off").describe()["settings"]["driver"] == "stomp"
-    with pytest.raises(SystemSettingError, match="driver: 'mqtt' is none of native, stomp"):
-        system("embedded:driver=mqtt")
+    with pytest.raises(SystemSettingError, match="driver: 'kafka' is none of native, stomp"):
+        system("embedded:driver=kafka")

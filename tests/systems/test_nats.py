@@ -8,6 +8,7 @@ from mqlab.drivers import DriverError, ReceiverOptions
 from mqlab.systems import system
 
 from .hanging_system import check_hanging
+from .lost_connection import check_lost_connection
 from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("nats")
@@ -23,6 +24,10 @@ def test_it_does_what_it_says(up: Real, feature: str) -> None:
 
 def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     check_hanging(up, monkeypatch)
+
+
+def test_what_the_consumer_of_a_lost_connection_held_comes_again(up: Real) -> None:
+    check_lost_connection(up)
 
 
 def test_persistent_messages_of_a_queue_wait_for_a_consumer(up: Real) -> None:

@@ -188,7 +188,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "words"),
         [
-            ({"colour": "red"}, "fake has no setting 'colour'; it has: driver, packed, sync, memory"),
+            ({"colour": "red"}, "fake has no setting 'colour'; it has: driver, packed, version, sync, memory"),
             ({"sync": "perhaps"}, "fake: sync: 'perhaps' is none of yes, no"),
             ({"driver": "amqp"}, "fake: driver: 'amqp' is none of stomp, mqtt"),
         ],

@@ -7,6 +7,7 @@ from mqlab.runner.checks.feature_checks import NumberedProducer
 from mqlab.systems import SystemFailedError, system
 
 from .hanging_system import check_hanging
+from .lost_connection import check_lost_connection
 from .real_system import CHECKS, Real, real
 
 pytestmark = pytest.mark.needs_system("rabbitmq")
@@ -21,6 +22,10 @@ def test_it_does_what_it_says_over_amqp(up: Real, feature: str) -> None:
 def test_one_that_hangs_is_not_waited_for_without_an_end(up: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mqlab.drivers.amqp.client._CLOSE_TIMEOUT_S", 0.3)
     check_hanging(up, monkeypatch)
+
+
+def test_what_the_consumer_of_a_lost_connection_held_comes_again(up: Real) -> None:
+    check_lost_connection(up)
 
 
 @pytest.mark.parametrize("feature", ["topics", "durable subscriptions"])

@@ -9,7 +9,7 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner import run as running_one
-from mqlab.runner.agents import group, handle
+from mqlab.runner.agents import channel, group
 from mqlab.study import Point
 from mqlab.systems import SYSTEMS, System
 from mqlab.systems.program import Launch, Program
@@ -55,7 +55,7 @@ def test_it_dies(tmp_path: Path, name: str) -> None:
 
 @on_redis
 def test_it_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((group, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (handle, "_STOP_SECONDS")):
+    for module, name in ((group, "_FINISH_SECONDS"), (running_one, "_GRACE_SECONDS"), (channel, "_STOP_SECONDS")):
         assert hasattr(module, name)
         monkeypatch.setattr(module, name, 1.0)
     monkeypatch.setattr("mqlab.systems.supervise.supervised_process.GRACE_SECONDS", 0.5)

@@ -37,6 +37,8 @@ sync: on
 group_delay: 0
 # Simulate a rotating disk: a sync completes at the next of this many marks a second. 0: off.
 disk_marks: 0
+# Simulate a slow disk: a sync takes longer by the number of seconds in this file, which may change. For tests.
+disk_delay: none
 # The size of a journal file. The broker deletes smaller files sooner, and has more of them.
 segment_size: 64MiB
 # yes: allocate the disk space of a journal file at its beginning, so that a full disk is noticed before a write.

@@ -192,8 +192,43 @@ STOMP_HEAD_ROOM: Final = 4 * STOMP_HEAD
 # The shortest interval of STOMP heart-beats in milliseconds: each wakes both sides.
 STOMP_HEART_BEAT: Final = 100
 
-# Producers of a STOMP connection. Clients cannot open or close them, so the least recently used one is closed.
-STOMP_PRODUCERS: Final = 256
+# Producers of a STOMP or MQTT connection. Clients cannot open or close them, so the least recently used one is closed.
+ADAPTER_PRODUCERS: Final = 256
+
+# AMQP: messages for which a sending link has credit, transfers that a session accepts before it hears more, and the
+# bytes of a frame. Messages beyond the credit in bytes of their producer wait; above so many bytes of them, reading
+# pauses, since the client may not know how much it has sent.
+AMQP_CREDIT: Final = 1000
+AMQP_WINDOW: Final = 65_536
+AMQP_FRAME: Final = 128 * 1024
+AMQP_WAITING: Final = 4 * 1024 * 1024
+# Sessions of an AMQP connection, and links of a session.
+AMQP_SESSIONS: Final = 256
+AMQP_LINKS: Final = 1024
+# Seconds of silence after which an AMQP client counts as gone, and the shortest that a client may ask for.
+AMQP_IDLE: Final = 120.0
+AMQP_IDLE_LEAST: Final = 0.1
+# Bytes that the sections of an AMQP message beside its body may take in a native frame.
+AMQP_SECTIONS_ROOM: Final = 256 * 1024
+
+# MQTT: bytes of CONNECT, which may have a will.
+MQTT_CONNECT: Final = 16 * 1024
+# Room for headers in a native frame, where the names of properties are longer.
+MQTT_HEAD_ROOM: Final = 256 * 1024
+# Messages with QoS 1 and 2 that the broker has not acknowledged to a client, and the other way round.
+MQTT_RECEIVE_MAXIMUM: Final = 8192
+# Messages of one subscription under way to a client: enough for a fast client, and little memory for a slow one.
+MQTT_PREFETCH: Final = 1000
+# Topics that a client may name by a number, and the broker to a client: each costs the memory of its name.
+MQTT_TOPIC_ALIASES: Final = 64
+# The longest keep alive in seconds that a client may ask for: a client that is gone holds its client id until then.
+MQTT_KEEP_ALIVE: Final = 3600
+# Subscriptions of a session: each has a queue.
+MQTT_SUBSCRIPTIONS: Final = 1024
+# Memory of retained messages and sessions: this part of the memory limit each.
+MQTT_STATE_SHARE: Final = 8
+# Seconds between two messages of the broker to a topic of $SYS.
+MQTT_SYS_SECONDS: Final = 10.0
 
 # Bytes of the head of an HTTP request, for metrics and WebSocket: browsers send some KiB, with cookies more.
 HTTP_HEAD: Final = 16 * 1024

@@ -56,6 +56,8 @@ class Settings:
     busy_wait: int = 0
     # Simulate a rotating disk: a sync completes at the next of this many marks a second (15,000 rpm: 250). 0: off.
     disk_marks: int = 0
+    # Simulate a slow disk: a sync takes longer by the seconds in this file, which may change. For tests.
+    disk_delay: Path | None = None
     # Bytes of all messages in memory above which producers of all queues wait for credit.
     memory_limit: int = 1024 * MIB
     # Bytes of one message with its headers, or of one batch; the broker disconnects a client that sends more. More lets

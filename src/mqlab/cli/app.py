@@ -8,9 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from mqlab import __version__
-from mqlab.cli.terminal.console import Exit, io_reason, print_error
-from mqlab.cli.terminal.interrupt import exit_at_once
+from mqlab.cli.terminal.console import Exit, exit_at_once, io_reason, print_error
 
 # Every command, and the first line of its help, so that the list of commands needs none of their modules.
 COMMANDS: Final[Mapping[str, str]] = {
@@ -22,8 +20,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "run": "Run studies on systems, measure with Spark and write the reports.",
     "compare": "Compare two systems, two settings of one, or two runs, at every point. A limit of --fail-if may "
     "be +10%.",
-    "overhead": "Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both "
-    "alike.",
+    "overhead": "Measure the cost of settings.",
     "capacity": "Find the highest rate at which a latency goal holds, with a clean audit and a steady state.",
     "measure": "Compute the measures of run folders from their events and replace existing measures.",
     "report": "Write the reports of run folders from their measures and print the summaries.",
@@ -70,6 +67,8 @@ def _not_imported() -> None:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from mqlab import __version__  # it reads the metadata of the package
+
         typer.echo(f"mqlab {__version__}")
         raise typer.Exit
 

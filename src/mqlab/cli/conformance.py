@@ -9,6 +9,7 @@ import typer
 import uvloop
 from rich.text import Text
 
+from mqlab.cli.options import JsonOption
 from mqlab.cli.systems.names import parse_or_fail
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.runner.checks.conformance import FeatureResult, check_conformance
@@ -19,7 +20,7 @@ _STYLES = {"works": "green", "lacks": "yellow", "fails": "bold red"}
 
 def conformance(
     name: Annotated[str, typer.Argument(metavar="SYSTEM", help="NAME or NAME:setting=value,...")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Start a system and test every feature: works, lacks (with the reason) or fails (with the observation)."""
     chosen = parse_or_fail(name)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mqlab.cli.options import JsonOption, RunsOption
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show, show_json, table_of
 from mqlab.runner.doctor.examination import all_findings, quick_findings
 from mqlab.runner.doctor.machine_finding import MachineFinding, worst
@@ -13,8 +14,8 @@ from mqlab.runner.doctor.machine_finding import MachineFinding, worst
 
 def doctor(
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, help="How long other work is watched.")] = 2.0,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    runs: RunsOption = Path("runs"),
+    as_json: JsonOption = False,
 ) -> None:
     """Say what on this machine would spoil a measurement: how much, and its cure."""
     try:
@@ -32,10 +33,10 @@ def doctor(
         say("Nothing on this machine would spoil a measurement.")
 
 
-def warn_of_machine(runs: Path) -> None:
-    """Say the worst thing that is found without a delay, if there is one."""
+def warn_of_machine(runs: Path, data: Path | None = None) -> None:
+    """Say the worst thing that is found within a moment, if there is one. `data`: the folder of the systems' data."""
     try:
-        found = worst(quick_findings(runs))
+        found = worst(quick_findings(runs, data))
     except OSError:
         return  # the run itself says what is wrong with the folder
     if found is not None:

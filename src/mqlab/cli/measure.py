@@ -106,6 +106,7 @@ def spark_target(master: str | None, conf: list[str] | None) -> SparkTarget:
 def check_counts(folder: RunFolder, target: SparkTarget, remote: RemoteFolder | None = None) -> None:
     """Count the events in both ways, once they are measured. Ends the command if the counts differ."""
     with exit_on_signal("interrupted; the measures are kept"):
+        say("counting all events a second time, in SQL")
         try:
             different = differing_counts(spark_session(target), folder, remote.sources if remote else None)
         except SPARK_ERRORS as error:

@@ -8,14 +8,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from mqlab.cli.options import JsonOption, OnlyOption
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, deprecations, estimate, load_study
-from mqlab.study.language.units import format_duration, format_size
+from mqlab.study.language.units import format_duration, format_time
+from mqlab.study.rounds.switching import common_runs
+from mqlab.systems import SYSTEMS
 
 _COLUMNS: Final = (
     "scenario", "point", "destinations", "producers", "consumers", "size", "persistent", "transaction", "send", "batch",
     "rate", "runs", "time",
 )  # fmt: skip
+# The system that can change settings while it runs.
+_SWITCHING: Final = "embedded"
 # Column names for a study whose points are all request-reply.
 _REQUEST_REPLY: Final = {"producers": "requesters", "consumers": "responders"}
 
@@ -23,8 +28,8 @@ _REQUEST_REPLY: Final = {"producers": "requesters", "consumers": "responders"}
 def plan(
     study: Annotated[str, typer.Argument(help="The name of a study, or the path of its file or folder.")],
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
-    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    only: OnlyOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print the points of a study, their runs and the estimated time on one system."""
     try:
@@ -39,7 +44,9 @@ def plan(
         show_json({**about, **_document(points)})
         return
     show(_table(points))
-    say(f"{declared.id} at scale {scale}: {_load(estimate(points))} on each system.")
+    say(f"{declared.id} at scale {scale}: {_load(estimate(points, _live(points)))} on each system.")
+    if sentence := _common_runs(points):
+        say(sentence)
     say("Set-up and draining take additional time.")
     if budget := declared.budget(scale):
         say(f"All runs end after {format_duration(budget)}, or with the least number, unless --minutes says otherwise.")
@@ -64,7 +71,7 @@ def _table(points: Sequence[Point]) -> Table:
             f"{point.destinations} {point.domain}{'s' if point.destinations > 1 else ''}",
             str(point.requesters or point.producers),
             str(point.responders or point.consumers),
-            format_size(point.size),
+            point.bodies,
             "yes" if point.persistent else "no",
             str(point.transaction or "none"),
             point.send,
@@ -74,12 +81,30 @@ def _table(points: Sequence[Point]) -> Table:
             f"{point.messages} messages" if point.messages else _time(expected),
         )
         table.add_row(*map(Text, cells))
-    total = estimate(points)
+    total = estimate(points, _live(points))
     table.add_section()
     table.add_row(
         "total", str(len(points)), *[""] * (len(_COLUMNS) - 4), _runs(total), _time(total) if total.most_seconds else ""
     )
     return table
+
+
+def _live(points: Sequence[Point]) -> tuple[str, ...]:
+    """The settings that the lab switches while the system runs, if a scenario has `switch`."""
+    return SYSTEMS[_SWITCHING].live_settings if any(point.switch for point in points) else ()
+
+
+def _common_runs(points: Sequence[Point]) -> str:
+    """How many points share their runs, and what a system that cannot switch takes instead; "" if none do."""
+    groups = [group for group in common_runs(points, _live(points)) if len(group) > 1]
+    if not groups:
+        return ""
+    scenarios = ", ".join(dict.fromkeys(group[0].scenario for group in groups))
+    return (
+        f"{sum(map(len, groups))} points of {scenarios} share {len(groups)} runs a round, in which the lab switches"
+        f" {_SWITCHING} between their settings every {format_time(groups[0][0].switch)}; on a system that cannot"
+        f" switch, each point has its own: {_load(estimate(points))}."
+    )
 
 
 def _load(expected: Estimate) -> str:
@@ -103,7 +128,7 @@ def _span(least: str, most: str) -> str:
 
 def _document(points: Sequence[Point]) -> dict[str, object]:
     each = [{**json.loads(point.to_json()), **_estimated(estimate([point]))} for point in points]
-    return {"points": each, **_estimated(estimate(points))}
+    return {"points": each, **_estimated(estimate(points, _live(points))), "separate": _estimated(estimate(points))}
 
 
 def _estimated(expected: Estimate) -> dict[str, object]:

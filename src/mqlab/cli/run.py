@@ -1,6 +1,7 @@
 """`mqlab run`: run studies, measure and report."""
 
 import asyncio
+import os
 import shlex
 import subprocess
 import sys
@@ -16,8 +17,10 @@ import typer
 import uvloop
 from rich.console import Console
 
+from mqlab.cli.agents_option import DEFAULT_COUNT, AgentCountOption, AgentsOption, agent_launcher
 from mqlab.cli.doctor import warn_of_machine
 from mqlab.cli.measure import ConfOption, MasterOption, measure_so_far, open_folder, run_measure, spark_target
+from mqlab.cli.options import IgnoreNoiseOption, JsonOption, OnlyOption, RunsOption
 from mqlab.cli.report import run_report
 from mqlab.cli.results.finish import (
     CsvOption,
@@ -29,19 +32,22 @@ from mqlab.cli.results.finish import (
     finish_runs,
 )
 from mqlab.cli.results.gates import FailIfOption, parse_gates
-from mqlab.cli.systems.names import not_ready
+from mqlab.cli.systems.names import not_ready, with_installed
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say
-from mqlab.cli.terminal.interrupt import run_cancellable
+from mqlab.cli.terminal.interrupt import exit_on_signal, run_cancellable
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.cli.terminal.progress import ProgressBars
+from mqlab.cli.terminal.session_start import session_started
+from mqlab.events.compaction import CompactionError, compact
 from mqlab.events.folder import RunFolder, RunFolderBusyError
-from mqlab.events.live import ENDED, MEASURES, RUNS, LiveLog
+from mqlab.events.live import MEASURES, RUNS, LiveLog
 from mqlab.json_values import JsonObject
-from mqlab.pipeline.session import SparkTarget
+from mqlab.pipeline.session import SparkTarget, SparkUnavailableError
 from mqlab.report import print_summary, write_index
 from mqlab.report.capacity.trials import next_runs
 from mqlab.report.claims.open_points import open_points
 from mqlab.report.data.run_results import RunResults
+from mqlab.runner.agents.launcher import AgentStartError
 from mqlab.runner.conductor import Conductor, Progress, RunPlan
 from mqlab.runner.resume import NotResumableError, check_resumable, keep_runs
 from mqlab.runner.rounds import Budget
@@ -64,14 +70,6 @@ from mqlab.systems.secrets import HIDDEN, mask_text
 # The most runs of a point with `--minutes`.
 _MOST_RUNS: Final = 48
 
-IgnoreNoise = Annotated[
-    bool,
-    typer.Option(
-        "--ignore-noise", envvar="MQLAB_IGNORE_NOISE",
-        help="Do not watch other work on the machine, and repeat no run that is disturbed or not steady.",
-    ),
-]  # fmt: skip
-
 
 def run(
     studies: Annotated[
@@ -80,14 +78,21 @@ def run(
     system: Annotated[
         list[str] | None,
         typer.Option(
-            help="NAME or NAME:setting=value,...; may be repeated. "
+            help="NAME or NAME:setting=value,...; may be repeated; installed: every system that can be measured here. "
             "Default: the stand-ins that the study names, or embedded."
         ),
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
-    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
-    agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
+    only: OnlyOption = None,
+    runs: RunsOption = Path("runs"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A folder on the disk for the data of the systems. Default: that of the run folder."
+        ),
+    ] = None,
+    agents: AgentsOption = str(DEFAULT_COUNT),
+    agent_count: AgentCountOption = None,
     minutes: Annotated[
         float | None,
         typer.Option(
@@ -111,23 +116,28 @@ def run(
     csv: CsvOption = None,
     openmessaging: OpenMessagingOption = None,
     hdr_log: HdrLogOption = None,
-    ignore_noise: IgnoreNoise = False,
+    ignore_noise: IgnoreNoiseOption = False,
     live: Annotated[bool, typer.Option("--live", help="Watch the runs on the page of mqlab serve.")] = False,
     master: MasterOption = None,
     conf: ConfOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run studies on systems, measure with Spark and write the reports."""
     target = spark_target(master, conf)
     folder = None
     if resume is not None:
-        if studies or only or aa or minutes:
+        if studies or only or aa or minutes or data:
             fail("--resume goes on with the study and the options of the run folder; leave them out", Exit.USAGE)
         folder = open_folder(resume)
         options = _resumed_options(folder, system)
         studies, system, only = [options["study"]], options["systems"], options["only"]
-        scale, agents, minutes, aa = (options[name] for name in ("scale", "agents", "minutes", "aa"))
+        scale, minutes, aa = (options[name] for name in ("scale", "minutes", "aa"))
+        agents, agent_count = str(options["agents"]), options.get("agent_count")
         ignore_noise = options["ignore_noise"]
+        data = Path(options["data"]) if options.get("data") else None
+    _check_data(data)
+    system = system and with_installed(system)
+    launcher, count = agent_launcher(agents, agent_count, conf)
     command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
     outputs = OutputFiles(junit, markdown, csv, openmessaging, hdr_log)
     outputs.check()
@@ -147,12 +157,13 @@ def run(
             options = {
                 "study": name if name in built_in_studies() else str(Path(name).resolve()),
                 "systems": system and [*map(mask_text, system)], "only": only, "scale": scale, "agents": agents,
-                "minutes": minutes, "aa": aa, "ignore_noise": ignore_noise,
+                "agent_count": agent_count, "minutes": minutes, "aa": aa, "ignore_noise": ignore_noise,
+                "data": data and str(data.resolve()),
             }  # fmt: skip
             orders.append(
                 RunPlan(
-                    study, scale, points, systems, agents, command, not ignore_noise, restart=restart, again=again,
-                    options=options,
+                    study, scale, points, systems, count, command, not ignore_noise, restart=restart, again=again,
+                    options=options, data=data, launcher=launcher,
                 )
             )  # fmt: skip
             if folder is not None:
@@ -164,10 +175,15 @@ def run(
         # The first answer comes soon.
         orders.sort(key=lambda order: order.study.budget(scale) or 0.0)
     if not ignore_noise:
-        warn_of_machine(runs)
+        warn_of_machine(runs, data)
     with _page(runs) if live else nullcontext():
         folders = _run_all(orders, runs, target, minutes, quiet=as_json, resumed=folder)
     finish_runs(folders, gates, outputs, as_json=as_json)
+
+
+def _check_data(data: Path | None) -> None:
+    if data is not None and not (data.is_dir() and os.access(data, os.W_OK)):
+        fail(f"--data {data}: there is no folder that can be written to", Exit.USAGE)
 
 
 @contextmanager
@@ -289,12 +305,12 @@ def run_study(
     except (KeyboardInterrupt, asyncio.CancelledError):
         go_on = f"; to go on: mqlab run --resume {folder.path}" if order.options else ""
         fail(f"interrupted; the incomplete run folder is {folder.path}{go_on}", Exit.INTERRUPTED)
-    except SystemFailedError as error:
+    except (SystemFailedError, AgentStartError, SparkUnavailableError) as error:
         fail(f"{error}; the incomplete run folder is {folder.path}", Exit.SYSTEM_UNAVAILABLE)
     except OSError as error:
         fail(f"a file cannot be used: {io_reason(error)}; the incomplete run folder is {folder.path}", Exit.INTERNAL)
     finally:
-        live.write(ENDED)
+        live.end()
     if not quiet:
         print_summary(folder, Console(highlight=False))
     say(f"report: {page}")
@@ -316,11 +332,24 @@ def _run_in(
             bars.update_load(progress)
             live.write(RUNS, **asdict(progress))
 
-        uvloop.run(run_cancellable(Conductor(order, folder, watch).conduct()))
+        with session_started(order, target, pipeline_time) as started:
+            uvloop.run(run_cancellable(Conductor(started, folder, watch, live.observe).conduct()))
+        _compact(folder)
         live.write(MEASURES)
         with pipeline_time.running():
             run_measure(folder, target, bars)
         return run_report(folder)
+
+
+def _compact(folder: RunFolder) -> None:
+    """Compact the event files. They can be measured as they are, and a compaction may be killed at any moment."""
+    with exit_on_signal(f"interrupted; the events are kept: mqlab measure {folder.path}"):
+        try:
+            compact(folder)
+        except OSError as error:
+            say(f"the event files are not compacted: {io_reason(error)}")
+        except (CompactionError, RunFolderBusyError) as error:
+            say(f"the event files are not compacted: {error}")
 
 
 def _resumed_options(folder: RunFolder, system: list[str] | None) -> JsonObject:

@@ -1,14 +1,11 @@
 """`mqlab studies`: list the built-in studies."""
 
-from typing import Annotated
-
-import typer
-
+from mqlab.cli.options import JsonOption
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import Study, StudyError, built_in_studies, load_study
 
 
-def studies(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
+def studies(as_json: JsonOption = False) -> None:
     """List the built-in studies, which run by name."""
     try:
         loaded = [load_study(name) for name in built_in_studies()]

@@ -1,6 +1,7 @@
 """Iterating over the messages of a consumer, or over their bodies alone."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 
 from mqlab.client.errors import ClosedError
 from mqlab.client.message import Message, UnreadMessages
@@ -29,6 +30,13 @@ class MessageIteration(ABC):
     def bodies(self) -> "BodyIterator":
         """Iterate over bodies alone. Each is received and acknowledged as its message would be."""
         return BodyIterator(self)
+
+    def ready_bodies(self) -> Iterator[bytes]:
+        """Iterate over the bodies of messages that have arrived: never waits, and ends when none is left."""
+        while len(self.unread):
+            if self.acknowledge_due:
+                self.acknowledge_soon()
+            yield from self.unread.bodies
 
     def __aiter__(self) -> "MessageIteration":
         return self

@@ -9,9 +9,19 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Bodies, Payload, decode, select_rows
-from mqlab.wire.native.columns import PROPERTY, Decoded, Value, column, column_names, decode_batch, decode_single
+from mqlab.wire.native.columns import (
+    AMQP_SECTIONS,
+    PROPERTY,
+    Decoded,
+    Value,
+    column,
+    column_names,
+    decode_batch,
+    decode_single,
+)
 
 DEFAULT_PRIORITY: Final = 4
+_SECTIONS: Final = PROPERTY + AMQP_SECTIONS
 ID_PREFIX: Final = "ID:"
 
 
@@ -88,7 +98,7 @@ class Delivery:
         return values[row]
 
     def properties(self, row: int) -> dict[str, Value]:
-        names = [name for name in column_names(self.payload) if name.startswith(PROPERTY)]
+        names = [name for name in column_names(self.payload) if name[0] == PROPERTY and name != _SECTIONS]
         values = {name.removeprefix(PROPERTY): self.header(name, row) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 

@@ -89,9 +89,12 @@ class Producer:
         unsent.append(body)
         if len(body) > SMALL_BYTES:
             self._large_bytes += len(body)
-        if len(unsent) >= MAX_ROWS or self._large_bytes >= MAX_BYTES:
-            await self.flush()
-            await self._yield_to_loop()
+            if self._large_bytes < MAX_BYTES:
+                return
+        elif len(unsent) < MAX_ROWS:
+            return
+        await self.flush()
+        await self._yield_to_loop()
 
     def gather(self, bodies: list[bytes]) -> None:
         """Send each of these bodies as a single message, without waiting. A closed producer discards them."""

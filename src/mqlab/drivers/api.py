@@ -61,6 +61,8 @@ class ReceiverOptions:
 
     `prefetch` is how many messages it may hold unacknowledged. `selector` is a JMS selector, or "" for all messages.
     `durable` is the name of a durable subscription, or "" for none. `packed`: the messages are packed.
+    `redeliver_after_s`: a system that does not notice the end of a connection gives the messages that its consumer has
+    not acknowledged for so long to another one. None: the driver decides, so that no slow consumer loses a message.
     """
 
     prefetch: int
@@ -68,6 +70,7 @@ class ReceiverOptions:
     selector: str = ""
     durable: str = ""
     packed: bool = False
+    redeliver_after_s: float | None = None
 
 
 class ReceivedBatch(NamedTuple):

@@ -24,7 +24,8 @@ _CHUNK_BYTES: Final = 1 << 20
 class EventFile:
     """`checksum` is that of the present content. `damage` is why the file cannot be used; "" if it can.
 
-    A file that only Spark reads has a `url`, and the sizes of its row groups in `row_groups`.
+    A file that only Spark reads has a `url`, and the sizes of its row groups in `row_groups`. A part of a compacted
+    file has the name that it had, in `part`, and begins at the row group `first_group` of that file.
     """
 
     path: Path
@@ -32,12 +33,30 @@ class EventFile:
     damage: str = ""
     url: str = ""
     row_groups: tuple[int, ...] | None = None
+    part: str = ""
+    first_group: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name that the agent gave it, also if it is part of another file now."""
+        return self.part or self.path.name
+
+    @property
+    def table(self) -> str:
+        return self.path.parent.name
 
     @property
     def run(self) -> int | None:
         """The run whose events it contains; None if the name has no run."""
-        match = _RUN.match(self.path.name)
+        match = _RUN.match(self.name)
         return int(match[1]) if match else None
+
+    @property
+    def group_numbers(self) -> list[int] | None:
+        """Its row groups in the file; None: all."""
+        if not self.part:
+            return None
+        return [*range(self.first_group, self.first_group + len(self.row_group_sizes()))]
 
     @property
     def location(self) -> str:

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from mqlab.errors import MqlabError
 from mqlab.events.checksums import SUFFIX, file_name
+from mqlab.events.compacted import COMPACTED_PREFIX
 from mqlab.events.schema import SCHEMA_VERSION, TABLES
 from mqlab.json_values import JsonObject
 from mqlab.regular_file import read_regular
@@ -22,7 +23,7 @@ from mqlab.regular_file import read_regular
 # Some kilobytes for each system, and a line for each point that a system cannot play.
 _MAX_META_BYTES: Final = 64_000_000
 # The pipeline reads row groups, and large runs in blocks of some million rows: it skips what a block does not need.
-_ROW_GROUP_ROWS: Final = 1 << 17
+ROW_GROUP_ROWS: Final = 1 << 17
 # A folder with such a name is there while `mqlab measure --follow` works.
 FOLLOW_PREFIX: Final = ".follow-"
 
@@ -95,20 +96,34 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing to it. Raises RunFolderBusyError."""
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RunFolderBusyError(f"{self.path}: another mqlab is running it") from None
+        with _flock(self.path, fcntl.LOCK_EX | fcntl.LOCK_NB, "another mqlab is running it"):
             yield
-        finally:
-            os.close(descriptor)
+
+    @contextmanager
+    def events_locked(self, *, exclusive: bool = False) -> Iterator[None]:
+        """Keep compaction from replacing the event files that are read; waits for its end.
+
+        `exclusive`: for compaction itself. Raises RunFolderBusyError if another process reads them.
+        """
+        operation = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(_flock(self.events, operation, "another mqlab reads its events"))
+            except OSError:
+                # Where files cannot be locked, and where there are no events, nothing is compacted.
+                if exclusive:
+                    raise
+            yield
 
     @property
     def is_followed(self) -> bool:
         """Whether somebody reads the events while runs go on: agents then write them every few seconds."""
         return any(self.path.glob(f"{FOLLOW_PREFIX}*"))
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether it has compacted files: it was complete then."""
+        return any(self.events.glob(f"*/{COMPACTED_PREFIX}*{SUFFIX}"))
 
     def meta(self) -> JsonObject:
         meta: JsonObject = json.loads(read_regular(self.meta_file, _MAX_META_BYTES))
@@ -127,7 +142,7 @@ class RunFolder:
         The checksum is computed in memory, so it also detects errors on the way to the disk.
         """
         output = pa.BufferOutputStream()
-        pq.write_table(rows.cast(TABLES[table]), output, row_group_size=_ROW_GROUP_ROWS)
+        pq.write_table(rows.cast(TABLES[table]), output, row_group_size=ROW_GROUP_ROWS)
         content = memoryview(output.getvalue())
         folder = self.events / table
         folder.mkdir(exist_ok=True)
@@ -142,3 +157,16 @@ class RunFolder:
 
     def event_files(self, table: str) -> list[Path]:
         return sorted((self.events / table).glob(f"*{SUFFIX}"))
+
+
+@contextmanager
+def _flock(path: Path, operation: int, reason: str) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, operation)
+        except BlockingIOError:
+            raise RunFolderBusyError(f"{path}: {reason}") from None
+        yield
+    finally:
+        os.close(descriptor)

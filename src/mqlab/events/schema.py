@@ -50,6 +50,7 @@ OutcomeCode = Annotated[int, _Storage(pa.dictionary(pa.int8(), pa.string()))]
 # Of rows that the recorder does not write.
 TimeOrNull = Annotated[int | None, _Storage(pa.int64(), "ns", nullable=True)]
 Int64OrNone = Annotated[int | None, _Storage(pa.int64(), nullable=True)]
+Int32OrNone = Annotated[int | None, _Storage(pa.int32(), nullable=True)]
 BytesOrNone = Annotated[int | None, _Storage(pa.int64(), "bytes", nullable=True)]
 SecondsOrNone = Annotated[float | None, _Storage(pa.float64(), "s", nullable=True)]
 FrequencyOrNone = Annotated[float | None, _Storage(pa.float64(), "Hz", nullable=True)]
@@ -78,6 +79,9 @@ class RunRow(EventRow):
     counted_sent: Annotated[Int64, "messages sent in the measure phase, by the agents' own counters"]
     counted_received: Annotated[Int64, "messages received in the measure phase, by the agents' own counters"]
     counted_round_trips: Annotated[Int64, "round trips completed in the measure phase, by the agents' own counters"]
+    events_of: Annotated[
+        Int32OrNone, "the run whose events it shares, since the lab switched settings within it; null if it has its own"
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +176,9 @@ class SampleRow(EventRow):
     """The resources of one process at one moment. All columns but t, rss, depth and blocked are counters."""
 
     table = "samples"
-    source: Annotated[Text, "the process: broker, agent-1, ...; or disk, network-in, network-out"]
+    source: Annotated[
+        Text, "the process: broker, agent-1 (on another machine agent-1@HOST), ...; or disk, network-in, ..."
+    ]
     t: Annotated[Time, "when the sample was taken"]
     cpu_seconds: Annotated[Seconds, "CPU time"]
     rss: Annotated[Bytes, "resident memory"]
@@ -231,6 +237,18 @@ class FaultRow(EventRow):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SwitchRow(EventRow):
+    """A slice of a run between whose settings the lab switched. It ends when the next one is asked for."""
+
+    table = "switches"
+    number: Annotated[Int32, "1 for the first slice of the run"]
+    setting_run: Annotated[Int32, "the run that has the settings of this slice: it shares the events of `run`"]
+    t_asked: Annotated[Time, "when the lab asked the system for the settings"]
+    t_confirmed: Annotated[Time, "when the system had confirmed them"]
+    t_counted: Annotated[Time, "the first moment that counts for the settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClockRow(EventRow):
     """The clock of an agent."""
 
@@ -274,8 +292,8 @@ _COMMON: Final = {
 ROWS: Final[dict[str, type[EventRow]]] = {
     row.table: row
     for row in (
-        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, FaultRow, ClockRow,
-        MachineRow, TravelRow,
+        RunRow, RoleRow, SendRow, ReceiptRow, RoundTripRow, OperationRow, SampleRow, PhaseRow, FaultRow, SwitchRow,
+        ClockRow, MachineRow, TravelRow,
     )
 }  # fmt: skip
 

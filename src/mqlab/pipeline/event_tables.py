@@ -1,16 +1,21 @@
 """The event tables of a run folder as DataFrames, with explicit schemas and all times on the controller's clock."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
+from math import ceil
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from mqlab.events.compacted import read_groups
 from mqlab.events.schema import MEASURE, TABLES, WARM_UP
-from mqlab.pipeline.measure_tables import EventSources
+from mqlab.events.slices import Switch, slice_edges, total_ns
+from mqlab.events.sources import EventSources, count_rows
+from mqlab.pipeline.kernels.run_events import share_rows
 
 # The keys of study.Point that the pipeline needs. A missing key has the default of Point.
 _POINT_SCHEMA: Final = (
@@ -39,26 +44,49 @@ class EventTables:
     samples: DataFrame
     phases: DataFrame
     faults: DataFrame
+    switches: DataFrame
     clocks: DataFrame
     machine: DataFrame
     travel: DataFrame
 
 
+_LAST_RUN: Final = 2**31 - 1
+# Tables whose rows belong to one run alone, even if others share the events of it.
+_UNSHARED: Final = ("runs", "switches")
 _SMALL: Final = tuple(field.name for field in fields(EventTables))
+# More rows of samples than this do not go through this process; a run of a second has about a hundred.
+MOST_LOCAL_SAMPLES: Final = 1_000_000
+# Of the rows of a local table, for each of its tasks; Spark refuses tasks of more than 128 MiB.
+TASK_BYTES: Final = 32 << 20
 
 
 def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
     """Read the events of all runs whose files are intact. `runs` has every run, damaged ones with that status."""
-    return EventTables(**{table: _read(spark, sources, table) for table in _SMALL})
+    tables = {table: _read(spark, sources, table) for table in _SMALL}
+    if _is_large(sources, "samples"):
+        tables["samples"] = _share(spark, tables["samples"], sources.sharing)
+    return EventTables(**tables)
 
 
 def read_message_events(spark: SparkSession, sources: EventSources, clocks: DataFrame) -> MessageEvents:
+    def read(table: str, *times: str) -> DataFrame:
+        return _share(spark, align_clocks(_read(spark, sources, table), clocks, *times), sources.sharing)
+
     return MessageEvents(
-        sends=align_clocks(_read(spark, sources, "sends"), clocks, "t_planned", "t_sent", "t_confirmed"),
-        receipts=align_clocks(_read(spark, sources, "receipts"), clocks, "t_received", "t_acknowledged"),
-        round_trips=align_clocks(_read(spark, sources, "round_trips"), clocks, "t_planned", "t_sent", "t_received"),
-        operations=_read(spark, sources, "operations"),
+        sends=read("sends", "t_planned", "t_sent", "t_confirmed"),
+        receipts=read("receipts", "t_received", "t_acknowledged"),
+        round_trips=read("round_trips", "t_planned", "t_sent", "t_received"),
+        operations=_share(spark, _read(spark, sources, "operations"), sources.sharing),
     )
+
+
+def _share(spark: SparkSession, events: DataFrame, sharing: Mapping[int, Sequence[int]]) -> DataFrame:
+    """The events, once more for each further run that shares those of a run."""
+    pairs = [(run, member) for run, members in sharing.items() for member in members if member != run]
+    if not pairs:
+        return events
+    members = spark.createDataFrame(pairs, "run int, member int")
+    return events.unionByName(events.join(fn.broadcast(members), "run").drop("run").withColumnRenamed("member", "run"))
 
 
 def align_clocks(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame:
@@ -72,8 +100,33 @@ def align_clocks(events: DataFrame, clocks: DataFrame, *times: str) -> DataFrame
     return events.join(offsets, ["run", "agent"], "left").withColumns(aligned).select(*events.columns)
 
 
-def measure_windows(phases: DataFrame) -> DataFrame:
-    """One row for each run: the start of its load, and its measure phase [measure_start, measure_end)."""
+def measure_windows(spark: SparkSession, events: EventTables, sharing: Mapping[int, Sequence[int]]) -> DataFrame:
+    """One row for each run: the start of its load, and its measure phase [measure_start, measure_end).
+
+    `edges` are those of its slices (`mqlab.events.slices`) within that phase, null if all of it counts; `measured_ns`
+    is the time that counts.
+    """
+    windows = _whole_windows(events.phases)
+    whole = "measure_end - measure_start AS measured_ns"
+    if not sharing:
+        return windows.selectExpr("*", "CAST(null AS ARRAY<BIGINT>) AS edges", whole)
+    switches: dict[int, list[Switch]] = {}
+    for row in events.switches.collect():
+        switches.setdefault(row["run"], []).append(Switch(row["setting_run"], row["t_asked"], row["t_counted"]))
+    rows = windows.where("measure_start IS NOT NULL").collect()
+    measured = {row["run"]: (row["measure_start"], row["measure_end"]) for row in rows}
+    edges = [
+        (member, of_member, total_ns(of_member))
+        for run, of_run in switches.items() if run in measured
+        for member, of_member in slice_edges(of_run, *measured[run]).items()
+    ]  # fmt: skip
+    slices = spark.createDataFrame(edges, "run int, edges array<bigint>, sliced_ns bigint").coalesce(1)
+    return windows.join(fn.broadcast(slices), "run", "left").selectExpr(
+        *windows.columns, "edges", "coalesce(sliced_ns, measure_end - measure_start) AS measured_ns"
+    )
+
+
+def _whole_windows(phases: DataFrame) -> DataFrame:
 
     def in_phase(phase: str, time: str) -> Column:
         return fn.when(fn.col("phase") == phase, fn.col(time))
@@ -91,27 +144,47 @@ def measure_windows(phases: DataFrame) -> DataFrame:
 def within_measure(time: Column) -> Column:
     """Whether a time lies in the measure phase of its run, by `measure_windows`; false where there is none."""
     inside = (time >= fn.col("measure_start")) & (time < fn.col("measure_end"))
-    return fn.coalesce(inside, fn.lit(False))
+    return fn.coalesce(inside & (slice_number(time) % 2 == 1), fn.lit(False))
+
+
+def slice_number(time: Column) -> Column:
+    """The number of edges up to a time, odd within a slice; 1 for a run without slices."""
+    passed = fn.size(fn.filter("edges", lambda edge: edge <= time))
+    return fn.when(fn.col("edges").isNull(), 1).otherwise(passed)
 
 
 def local_table(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Make a DataFrame of one partition that is part of the plan: joins and groupings of it need no shuffle."""
+    """Make a DataFrame that is part of the plan. It has one partition: joins and groupings of it need no shuffle.
+
+    A table of very many runs has several, since its rows travel within the tasks, whose size Spark bounds.
+    """
     plain = rows.cast(pa.schema([field.with_type(_value_type(field.type)) for field in rows.schema]))
-    return spark.createDataFrame(plain, from_arrow_schema(plain.schema)).coalesce(1)
+    partitions = max(1, ceil(plain.nbytes / TASK_BYTES))
+    return spark.createDataFrame(plain, from_arrow_schema(plain.schema)).coalesce(partitions)
 
 
 def _read(spark: SparkSession, sources: EventSources, table: str) -> DataFrame:
-    schema = TABLES[table]
-    files = sources.readable_files(table)
-    if table == "runs":
-        rows = ds.dataset(files, schema=schema, format="parquet").to_table() if files else schema.empty_table()
-        return local_table(spark, sources.mark_damaged(rows))
-    if not files:
-        return local_table(spark, schema.empty_table())
-    if table in _SMALL:
-        return local_table(spark, ds.dataset(files, schema=schema, format="parquet").to_table())
+    schema, files = TABLES[table], sources.readable(table)
+    if not files or (table in _SMALL and not _is_large(sources, table)):
+        few = read_groups(schema, sources.local_groups(table) if files else [])
+        if table not in _UNSHARED:
+            few = share_rows(few, sources.sharing)
+        return local_table(spark, sources.mark_damaged(few) if table == "runs" else few)
     plain = pa.schema([field.with_type(_value_type(field.type)) for field in schema])
-    return spark.read.schema(from_arrow_schema(plain)).parquet(*(file.location for file in sources.readable(table)))
+    rows = spark.read.schema(from_arrow_schema(plain)).parquet(*dict.fromkeys(file.location for file in files))
+    return rows.where(_is_sound(sources)) if any(file.part for file in files) else rows
+
+
+def _is_large(sources: EventSources, table: str) -> bool:
+    """Whether Spark reads the table: the samples of very many runs, which have rows for each of their seconds."""
+    return table == "samples" and sum(count_rows(sources, (table,)).values()) > MOST_LOCAL_SAMPLES
+
+
+def _is_sound(sources: EventSources) -> Column:
+    """Whether a row is of no damaged run. Compacted files have their rows too, in row groups that Spark then skips."""
+    runs = [-1, *sorted(run for run in sources.damaged if run is not None), _LAST_RUN]
+    between = [f"run > {before} AND run < {behind}" for before, behind in pairwise(runs)]
+    return fn.expr(" OR ".join(f"({condition})" for condition in between))
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -53,6 +53,7 @@ def why_unfit(spark: SparkSession) -> str:
 
 def _import_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A task that imports all that the tasks of the pipeline import."""
-    import mqlab.pipeline.counts.run_source  # noqa: F401
+    import mqlab.pipeline.counts.run_source
+    import mqlab.pipeline.file_tasks  # noqa: F401
 
     yield from batches

@@ -11,12 +11,13 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
@@ -25,10 +26,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mqlab.events.checksums import EventFile
 from mqlab.events.folder import FOLLOW_PREFIX, RunFolder, run_name
+from mqlab.events.sources import EventSources, examine_events
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.counts.run_source import read_saved_counts
 from mqlab.pipeline.measure import count_runs, measure, measure_runs
-from mqlab.pipeline.measure_tables import EventSources, NotMeasuredError, check_measures, examine_events
+from mqlab.pipeline.measure_tables import NotMeasuredError, check_measures
 from mqlab.pipeline.running_run import RunningRun, RunProgress, by_run
 from mqlab.study import Exhibit
 
@@ -69,6 +71,8 @@ class Follower:
         self._on_ended = on_ended
         self._on_progress = on_progress
         self._interval_s = interval_s
+        self._lock = ExitStack()
+        self._lock.enter_context(folder.events_locked())
         # Agents see it, and write their events every few seconds.
         self._work = Path(tempfile.mkdtemp(prefix=FOLLOW_PREFIX, dir=folder.path))
         self._counts = self._work / "counts"
@@ -108,6 +112,7 @@ class Follower:
 
     def close(self) -> None:
         shutil.rmtree(self._work, ignore_errors=True)
+        self._lock.close()
 
     def _start(self) -> StreamingQuery:
         files = (
@@ -137,9 +142,11 @@ class Follower:
     def _count_ended(self, runs: set[int]) -> None:
         if not runs:
             return
-        tables = measure_runs(self._spark, examine_events(self._folder, runs))
+        sources = examine_events(self._folder, runs)
+        tables = measure_runs(self._spark, sources)
         for run in runs:
-            of_run = tables["counts"].filter(pc.equal(tables["counts"]["run"], run))
+            sharing = pa.array(sources.sharing.get(run, [run]), pa.int32())
+            of_run = tables["counts"].filter(pc.is_in(tables["counts"]["run"], sharing))
             pq.write_table(of_run, self._counts_file(run))
         figures = tables["figures"].to_pylist()
         for audit in sorted(tables["audits"].to_pylist(), key=lambda row: row["run"]):

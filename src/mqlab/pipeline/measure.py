@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from mqlab.events.folder import RunFolder
+from mqlab.events.sources import EventSources, count_rows
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.counts.large_runs import find_large, read_large_counts
-from mqlab.pipeline.counts.run_partitions import count_rows, divide
+from mqlab.pipeline.counts.run_partitions import divide
 from mqlab.pipeline.counts.run_source import counts_of, ordered_counts, read_partitions
 from mqlab.pipeline.counts.sql_counts import sql_counts
 from mqlab.pipeline.event_tables import (
@@ -26,15 +27,24 @@ from mqlab.pipeline.event_tables import (
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
 from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.shared_noise import paced_points
-from mqlab.pipeline.measure_tables import EventSources, begin_measures, complete_measures, examine_events, write_table
+from mqlab.pipeline.measure_tables import begin_measures, complete_measures, write_table
 from mqlab.pipeline.schema import TABLES
+from mqlab.pipeline.shared_folder import examine
 from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
-from mqlab.pipeline.tables.faults import fault_effects, fault_metrics
+from mqlab.pipeline.tables.faults import (
+    fault_effects,
+    fault_latencies,
+    fault_metrics,
+    fault_recoveries,
+    fault_scopes,
+    fault_silences,
+    received_messages,
+)
 from mqlab.pipeline.tables.impacts import impacts
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
-from mqlab.pipeline.tables.latency import durations, latencies, observations
+from mqlab.pipeline.tables.latency import durations, latencies, latency_slots, observations
 from mqlab.pipeline.tables.noise import noise, used_runs
 from mqlab.pipeline.tables.operations import operations
 from mqlab.pipeline.tables.peaks import peaks
@@ -49,8 +59,17 @@ from mqlab.study import Exhibit
 # Called with the name of a step that begins, the number of steps done, and the number of all.
 Progress = Callable[[str, int, int], None]
 
-# The table that stays in Spark: all others are finished tables or a few thousand rows, and are fetched.
-_PERSISTED: Final = "counts"
+_COUNTS: Final = "counts"
+_RECEIVED: Final = "messages of runs with faults"
+_ACTIVITY: Final = "activity"
+# The tables that stay in Spark: all others are finished tables or a few rows for each run or second, and are fetched.
+_PERSISTED: Final = (_COUNTS, _RECEIVED)
+# With more counts than this, `activity` is not fetched but read from them: it has most of them, of many short runs.
+MOST_FETCHED: Final = 1_000_000
+
+# How the names of metrics begin that slices of a run tell, or that no setting of the system changes: copies, and by how
+# many calls and waits the roles moved their messages.
+_BY_SLICE: Final = ("rate", "bytes", "latency", "response", "confirm", "cpu", "syncs", "sync", "copies", "message")
 
 # Called in a thread of its own: Spark takes longer to plan a table than to compute it. None: the table has no rows.
 _DeclareTable = Callable[[], DataFrame | None]
@@ -73,7 +92,23 @@ def measure(
     `sources`: the examined event files, if the folder has not all of them. `counts_of_runs`: gives the counts of all
     readable runs, if they were counted before.
     """
-    sources, meta = sources or examine_events(folder), folder.meta()
+    with folder.events_locked():
+        sources = sources or examine(spark, folder)
+        _measure(spark, folder, sources, progress, exhibits, in_sql=in_sql, counts_of_runs=counts_of_runs)
+    return sources
+
+
+def _measure(
+    spark: SparkSession,
+    folder: RunFolder,
+    sources: EventSources,
+    progress: Progress | None,
+    exhibits: Sequence[Exhibit] | None,
+    *,
+    in_sql: bool,
+    counts_of_runs: Callable[[EventSources], DataFrame] | None,
+) -> None:
+    meta = folder.meta()
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
     events, of_lab = read_events(spark, sources), calibrations(spark, meta)
     looks = int(meta.get("looks") or 1)
@@ -84,7 +119,7 @@ def measure(
         | {
             "broker samples": lambda: broker_samples(events.samples, table("phases")),
             "resources": lambda: usage(events.samples, table("phases")),
-            "lab work": lambda: lab_work(table("activity"), _totals(steps), table("points"), of_lab),
+            "lab work": lambda: lab_work(table(_ACTIVITY), _totals(steps), table("points"), of_lab),
             "run metrics": lambda: _run_metrics(steps, events.travel),
             "noise": lambda: noise(
                 table("audits"), events.machine, unsteady(_event_counts(steps), table("audits"), table("run metrics"))
@@ -101,29 +136,34 @@ def measure(
                 comparisons(_paced_measures(steps), table("peaks"), inputs.compared_metrics, looks)
                 if _has_pairs(steps) else None
             ),
-            "paces": lambda: paces(table("activity"), events.phases, table("phases"), _used(steps)),
+            "paces": lambda: paces(table(_ACTIVITY), events.phases, table("phases"), _used_whole(steps)),
             "series": lambda: series(table("paces"), table("broker samples")),
-            "depths": lambda: depths(table("broker samples"), _used(steps)),
-            "faults": lambda: _fault_effects(steps, sources, events) if sources.readable("faults") else None,
+            "depths": lambda: depths(table("broker samples"), _used_whole(steps)),
             "latencies": lambda: latencies(counts("deliveries"), _used(steps)),
             "responses": lambda: (
                 latencies(counts("round trips"), _used(steps)) if sources.readable("round_trips") else None
             ),
-            "operations": lambda: (
-                operations(counts("operation counts"), _used(steps)) if sources.readable("operations") else None
+            "latency_slots": lambda: latency_slots(
+                {"latency": counts("latency slots"), "response": counts("response slots")},
+                table("phases"),
+                _used_whole(steps),
             ),
-        },
+            "operations": lambda: (
+                operations(counts("operation counts"), _used_whole(steps)) if sources.readable("operations") else None
+            ),
+        }
+        | (_fault_tables(steps, sources, events) if sources.readable("faults") else {"faults": lambda: None}),
     )  # fmt: skip
     begin_measures(folder)
     complete_measures(folder, sources, {name: write_table(folder, name, steps.rows(name)) for name in TABLES})
-    return sources
 
 
 def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     """Return the rows of the table `audits` for all runs of the folder; compute no other table, and write nothing."""
-    sources = examine_events(folder)
     steps = _Steps(spark, None)
-    steps.compute(_audit_tables(steps, sources, read_events(spark, sources)))
+    with folder.events_locked():
+        sources = examine(spark, folder)
+        steps.compute(_audit_tables(steps, sources, read_events(spark, sources)))
     rows: list[JsonObject] = steps.rows("audits").to_pylist()
     return rows
 
@@ -132,10 +172,11 @@ def measure_runs(spark: SparkSession, sources: EventSources) -> dict[str, pa.Tab
     """Return the tables `counts` and `audits` of the runs, and their rates and durations as `figures`."""
     steps = _Steps(spark, None)
     tables = _audit_tables(steps, sources, read_events(spark, sources))
-    tables["all counts"] = lambda: steps.table(_PERSISTED)
+    tables["all counts"] = lambda: steps.table(_COUNTS)
     tables["figures"] = lambda: rates(_totals(steps)).unionByName(_durations(steps))
     steps.compute(tables)
-    return {"counts": steps.rows("all counts"), "audits": steps.rows("audits"), "figures": steps.rows("figures")}
+    names = {"counts": "all counts", "audits": "audits", "figures": "figures"}
+    return {name: steps.rows(table) for name, table in names.items()}
 
 
 def count_runs(spark: SparkSession, sources: EventSources) -> DataFrame:
@@ -146,18 +187,19 @@ def count_runs(spark: SparkSession, sources: EventSources) -> DataFrame:
 
 def differing_counts(spark: SparkSession, folder: RunFolder, sources: EventSources | None = None) -> list[str]:
     """Count all events in both ways, in columns and in SQL; return the names of the tables that are not the same."""
-    sources = sources or examine_events(folder)
     ways = []
-    for in_sql in (False, True):
-        steps = _Steps(spark, None)
-        tables = _audit_tables(steps, sources, read_events(spark, sources), in_sql=in_sql)
-        ways.append(ordered_counts(_all_counts(steps, tables)))
+    with folder.events_locked():
+        sources = sources or examine(spark, folder)
+        for in_sql in (False, True):
+            steps = _Steps(spark, None)
+            tables = _audit_tables(steps, sources, read_events(spark, sources), in_sql=in_sql)
+            ways.append(ordered_counts(_all_counts(steps, tables)))
     in_columns, in_sql_too = ways
     return [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
 
 
 def _all_counts(steps: "_Steps", tables: Mapping[str, _DeclareTable]) -> pa.Table:
-    steps.compute({"phases": tables["phases"], "all counts": tables[_PERSISTED]})
+    steps.compute({"phases": tables["phases"], "all counts": tables[_COUNTS]})
     return steps.rows("all counts")
 
 
@@ -170,12 +212,10 @@ def _audit_tables(
     counts_of_runs: Callable[[EventSources], DataFrame] | None = None,
 ) -> dict[str, _DeclareTable]:
     return {
-        "phases": lambda: measure_windows(events.phases),
+        "phases": lambda: measure_windows(steps.spark, events, sources.sharing),
         "points": lambda: points(events.runs),
-        _PERSISTED: lambda: (
-            counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql)
-        ),
-        "activity": lambda: steps.counts("activity"),
+        _COUNTS: lambda: counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql),
+        _ACTIVITY: lambda: steps.counts(_ACTIVITY),
         "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
     }
 
@@ -185,7 +225,7 @@ def _event_counts(steps: "_Steps") -> EventCounts:
         steps.table("points"),
         steps.table("phases"),
         steps.counts("deliveries"),
-        steps.table("activity"),
+        steps.table(_ACTIVITY),
         steps.counts("round trips"),
         steps.counts("gaps"),
     )
@@ -208,6 +248,13 @@ def _used(steps: "_Steps") -> DataFrame:
     return used_runs(steps.table("noise"))
 
 
+def _used_whole(steps: "_Steps") -> DataFrame:
+    """The used runs without those that share their events: what is not told by slices is not told of one of them."""
+    return _used(steps).join(
+        fn.broadcast(steps.table("phases").where("edges IS NULL").select("run")), "run", "left_semi"
+    )
+
+
 def _paced_measures(steps: "_Steps") -> DataFrame:
     """The run measures, and whether their points are paced."""
     return steps.table("run_measures").join(fn.broadcast(paced_points(steps.table("points"))), ["scenario", "point"])
@@ -222,7 +269,7 @@ def _has_pairs(steps: "_Steps") -> bool:
 
 
 def _totals(steps: "_Steps") -> DataFrame:
-    return totals(steps.table("activity"), steps.counts("round trips"), steps.table("phases"), steps.table("points"))
+    return totals(steps.table(_ACTIVITY), steps.counts("round trips"), steps.table("phases"), steps.table("points"))
 
 
 def _bottlenecks(steps: "_Steps", meta: JsonObject) -> DataFrame:
@@ -231,7 +278,7 @@ def _bottlenecks(steps: "_Steps", meta: JsonObject) -> DataFrame:
 
 
 def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
-    """(run, metric, value) of all runs, valid or not."""
+    """(run, metric, value) of all runs, valid or not; of those that share their events, what slices tell."""
     in_measure = _totals(steps)
     tables = [
         rates(in_measure),
@@ -242,17 +289,34 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
         travel(roles),
         *([fault_metrics(steps.table("faults"))] if len(steps.rows("faults")) else []),
     ]
-    return reduce(DataFrame.unionByName, tables)
+    metrics = reduce(DataFrame.unionByName, tables)
+    sliced = fn.broadcast(steps.table("phases").where("edges IS NOT NULL").select("run"))
+    by_slice = metrics.where(fn.substring_index("metric", ".", 1).isin(*_BY_SLICE))
+    return metrics.join(sliced, "run", "left_anti").unionByName(by_slice.join(sliced, "run", "left_semi"))
 
 
-def _fault_effects(steps: "_Steps", sources: EventSources, events: EventTables) -> DataFrame:
-    """From the messages of the runs with faults alone: this is the only table that needs them one by one."""
-    with_faults = sources.of_runs({file.run for file in sources.readable("faults")})
-    messages = read_message_events(steps.spark, with_faults, events.clocks)
-    runs = fn.broadcast(events.faults.select("run").distinct())
-    sends, receipts = (table.join(runs, "run", "left_semi") for table in (messages.sends, messages.receipts))
-    pieces = segments(sends, receipts, events.roles)
-    return fault_effects(pieces, events.faults, steps.table("phases"), events.runs)
+def _fault_tables(steps: "_Steps", sources: EventSources, events: EventTables) -> dict[str, _DeclareTable]:
+    """From the messages of the runs with faults alone: no other table needs them one by one."""
+    table = steps.table
+    received = partial(table, _RECEIVED)
+
+    def messages() -> DataFrame:
+        of_runs = sources.of_runs({file.run for file in sources.readable("faults")})
+        each = read_message_events(steps.spark, of_runs, events.clocks)
+        runs = fn.broadcast(events.faults.select("run").distinct())
+        sends, receipts = (rows.join(runs, "run", "left_semi") for rows in (each.sends, each.receipts))
+        return received_messages(segments(sends, receipts, events.roles))
+
+    return {
+        _RECEIVED: messages,
+        "fault scopes": lambda: fault_scopes(events.faults, table("phases")),
+        "silences": lambda: fault_silences(received(), table("fault scopes"), table("phases")),
+        "recoveries": lambda: fault_recoveries(received(), table("fault scopes"), table("silences")),
+        "fault latencies": lambda: fault_latencies(received(), table("fault scopes"), table("recoveries")),
+        "faults": lambda: fault_effects(
+            table("fault scopes"), table("silences"), table("recoveries"), table("fault latencies"), events.runs
+        ),
+    }
 
 
 def _durations(steps: "_Steps") -> DataFrame:
@@ -260,7 +324,7 @@ def _durations(steps: "_Steps") -> DataFrame:
 
 
 def _observations(steps: "_Steps") -> DataFrame:
-    return observations(steps.table("activity"), steps.counts("round trips"), steps.counts("confirmations"))
+    return observations(steps.table(_ACTIVITY), steps.counts("round trips"), steps.counts("confirmations"))
 
 
 class _Steps:
@@ -271,6 +335,7 @@ class _Steps:
         self._progress = progress
         self._computed: dict[str, Future[pa.Table | DataFrame]] = {}
         self._local: dict[str, DataFrame] = {}
+        self._counts = 0
 
     def compute(self, tables: Mapping[str, _DeclareTable]) -> None:
         """Compute tables; each comes after those that it is made from."""
@@ -280,8 +345,9 @@ class _Steps:
                 self._computed[name] = threads.submit(self._compute, name, declare, len(tables))
         for computed in self._computed.values():
             computed.result()
-        if _PERSISTED in tables:
-            self.table(_PERSISTED).unpersist()
+        for name in _PERSISTED:
+            if name in tables:
+                self.table(name).unpersist()
         self._report_progress("", len(tables))
 
     def table(self, name: str) -> DataFrame:
@@ -297,18 +363,21 @@ class _Steps:
         return self._computed[name].result()
 
     def counts(self, table: str) -> DataFrame:
-        return counts_of(self.table(_PERSISTED), table)
+        return counts_of(self.table(_COUNTS), table)
 
     def _compute(self, name: str, declare: _DeclareTable, number: int) -> pa.Table | DataFrame:
         table = declare()
         self._report_progress(name, number)
         if table is None:
             return TABLES[name].schema.empty_table()
-        if name != _PERSISTED:
+        if name == _ACTIVITY and self._counts > MOST_FETCHED:
+            return table
+        if name not in _PERSISTED:
             return table.toArrow()
         # One partition, so that no table made from it needs a shuffle. Spark computes it again if an executor is lost.
         persisted = table.coalesce(1).persist()
-        persisted.count()
+        number = persisted.count()
+        self._counts = number if name == _COUNTS else self._counts
         return persisted
 
     def _report_progress(self, name: str, number: int) -> None:

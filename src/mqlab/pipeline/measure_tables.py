@@ -5,9 +5,6 @@ are checked before the pipeline and before a report.
 """
 
 import json
-from collections.abc import Container, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -15,88 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqlab.errors import MqlabError
-from mqlab.events.checksums import EventFile, checksum, examine
+from mqlab.events.checksums import checksum
 from mqlab.events.folder import RunFolder
-from mqlab.events.schema import DAMAGED, TABLES
+from mqlab.events.sources import EventSources, examine_events
 from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.regular_file import read_regular
 
 # The file has a line for each event file, about ten for each run.
 _SOURCES_BYTES: Final = 256_000_000
-_THREADS: Final = 4
-_UNKNOWN: Final = "unknown"
 
 
 class NotMeasuredError(MqlabError, ValueError):
     """The run folder has no measures, or they do not belong to its present events."""
-
-
-@dataclass(frozen=True)
-class EventSources:
-    """The event files by table, and for each run with a damaged file the reason; the key None means every run."""
-
-    files: dict[str, Sequence[EventFile]]
-    damaged: dict[int | None, str] = field(default_factory=dict)
-
-    def readable(self, table: str) -> list[EventFile]:
-        """The files of a table, without those of damaged runs; of the table `runs`, all undamaged files."""
-        return [file for file in self.files[table] if not file.damage and not self._is_excluded(table, file)]
-
-    def of_runs(self, runs: Container[int | None]) -> "EventSources":
-        """Without the files of other runs. None in `runs` stands for all: a file has several runs."""
-        if None in runs:
-            return self
-        files = {table: [file for file in files if file.run in runs] for table, files in self.files.items()}
-        return EventSources({**files}, self.damaged)
-
-    def readable_files(self, table: str) -> list[str]:
-        return [str(file.path) for file in self.readable(table)]
-
-    def _is_excluded(self, table: str, file: EventFile) -> bool:
-        return table != "runs" and (None in self.damaged or file.run in self.damaged)
-
-    def mark_damaged(self, runs: pa.Table) -> pa.Table:
-        """Return the table `runs` with the status of damaged runs set; adds runs whose own row cannot be read."""
-        if not self.damaged:
-            return runs
-        rows = runs.to_pylist()
-        for row in rows:
-            reason = self.damaged.get(row["run"], self.damaged.get(None))
-            if reason:
-                row.update(status=DAMAGED, reason=reason)
-        known = {row["run"] for row in rows}
-        for run, reason in self.damaged.items():
-            if run is not None and run not in known:
-                rows.append(_unreadable_run(run, reason))
-        return pa.Table.from_pylist(rows, schema=runs.schema)
-
-
-def examine_events(folder: RunFolder, runs: Container[int | None] | None = None) -> EventSources:
-    """Read every event file of the folder, or of some runs, once and check it."""
-    # A task may run in another folder.
-    paths = [path.absolute() for table in TABLES for path in folder.event_files(table) if _is_of(path, runs)]
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return event_sources(threads.map(examine, paths))
-
-
-def event_sources(examined: Iterable[EventFile]) -> EventSources:
-    """The event files of a folder: all of them, since a run that has no row in `runs` is damaged."""
-    files: dict[str, list[EventFile]] = {table: [] for table in TABLES}
-    damaged: dict[int | None, str] = {}
-    for file in examined:
-        files[file.path.parent.name].append(file)
-        if file.damage:
-            damaged.setdefault(file.run, f"damaged: events/{_name(file.path)} {file.damage}")
-    recorded = {file.run for file in files["runs"]}
-    for file in (file for of_table in files.values() for file in of_table):
-        if file.run is not None and file.run not in recorded:
-            damaged.setdefault(file.run, f"damaged: events/runs has no file of run {file.run}")
-    return EventSources({**files}, damaged)
-
-
-def _is_of(path: Path, runs: Container[int | None] | None) -> bool:
-    return runs is None or EventFile(path, "").run in runs
 
 
 def begin_measures(folder: RunFolder) -> None:
@@ -105,7 +33,7 @@ def begin_measures(folder: RunFolder) -> None:
 
 
 def complete_measures(folder: RunFolder, sources: EventSources, tables: dict[str, Path]) -> None:
-    events = {_name(file.path): file.checksum for files in sources.files.values() for file in files}
+    events = _checksums(sources)
     measures = {name: checksum(path) for name, path in tables.items()}
     _write(folder, {"complete": True, "events": events, "measures": measures})
 
@@ -127,30 +55,18 @@ def check_measures(folder: RunFolder) -> None:
         if isinstance(error, NotMeasuredError):
             raise
         raise NotMeasuredError(f"{folder.path}: its measures are damaged") from error
-    now = {_name(path): path for table in TABLES for path in folder.event_files(table)}
+    with folder.events_locked():
+        now = _checksums(examine_events(folder))
     for name in sorted(now.keys() ^ events.keys()):
         raise NotMeasuredError(f"{folder.path}: {name} was added or removed since the events were measured")
     for name, known in events.items():
-        if _checksum_now(now[name]) != known:
+        if now[name] != known:
             raise NotMeasuredError(f"{folder.path}: {name} has changed since the events were measured")
 
 
-def _checksum_now(path: Path) -> str:
-    """The checksum as `examine` gives it: "" for a file that cannot be read."""
-    try:
-        return checksum(path)
-    except OSError:
-        return ""
-
-
-def _unreadable_run(run: int, reason: str) -> JsonObject:
-    texts = dict.fromkeys(("study", "scenario", "point", "system"), _UNKNOWN)
-    counts = dict.fromkeys(("counted_sent", "counted_received", "counted_round_trips"), 0)
-    return {"run": run, **texts, "repetition": 0, "parameters": "{}", "status": DAMAGED, "reason": reason, **counts}
-
-
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
+def _checksums(sources: EventSources) -> dict[str, str]:
+    """By the names that the agents gave: compaction changes neither these nor the checksums."""
+    return {f"{file.table}/{file.name}": file.checksum for files in sources.files.values() for file in files}
 
 
 def sources_file(folder: RunFolder) -> Path:

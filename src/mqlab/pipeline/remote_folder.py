@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.utils import is_remote
 
-from mqlab.events.checksums import SUFFIX, EventFile, damage, examine
+from mqlab.events.checksums import SUFFIX, EventFile
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.events.schema import TABLES
-from mqlab.pipeline.counts.run_partitions import LARGE_TABLES
+from mqlab.events.sources import LARGE_TABLES, EventSources, event_sources, examine_parts
 from mqlab.pipeline.file_tasks import DESCRIPTIONS, describe_files
-from mqlab.pipeline.measure_tables import EventSources, begin_measures, event_sources, sources_file
+from mqlab.pipeline.measure_tables import begin_measures, sources_file
+from mqlab.pipeline.shared_folder import event_files
 
 _META: Final = "meta.json"
 # A row of these is a file: a batch of the default 10,000 would be too large. A larger file is alone in its batch.
@@ -56,7 +57,10 @@ class RemoteFolder:
             target = small[row["path"]]
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(row["content"])
-        copies = [replace(examine(name), url=each) for each, name in small.items() if _table(name.relative_to(path))]
+        copies = [
+            replace(file, url=each)
+            for each, name in small.items() if _table(name.relative_to(path)) for file in examine_parts(name)
+        ]  # fmt: skip
         examined = sorted([*copies, *_describe(spark, large)], key=lambda file: file.path)
         return cls(base, RunFolder.open(path), event_sources(examined))
 
@@ -95,13 +99,7 @@ def _describe(spark: SparkSession, files: Mapping[str, Path]) -> list[EventFile]
     described = (
         _read(spark, files).select("path", "content").mapInArrow(describe_files, from_arrow_schema(DESCRIPTIONS))
     )
-    return [
-        EventFile(
-            files[row["path"]], row["checksum"], damage(files[row["path"]].name, row["checksum"]), row["path"],
-            tuple(row["row_groups"]),
-        )
-        for row in described.collect()
-    ]  # fmt: skip
+    return [file for row in described.collect() for file in event_files(files[row["path"]], [row], row["path"])]
 
 
 def _put(spark: SparkSession, file: Path, url: str) -> None:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from mqlab.events.checksums import EventFile
+from mqlab.events.compacted import runs_of_name
+from mqlab.events.sources import runs_in
 from mqlab.pipeline.counts.run_source import EventPartition, ordered_counts, read_partitions
 from mqlab.pipeline.kernels.count_keys import SLOTS_A_SECOND
-from mqlab.pipeline.kernels.histogram import GROWTH
+from mqlab.pipeline.kernels.histogram import percentile_s
 from mqlab.pipeline.kernels.run_events import NEVER
 
 # Batches of sends that are matched with receipts: those before them, of the same time, and after them.
@@ -76,6 +76,8 @@ class RunningRun:
         round_trips = counts["round trips"]
         self._has_round_trips = self._has_round_trips or bool(len(round_trips))
         timed = round_trips if self._has_round_trips else deliveries
+        if not self._small["clocks"]:
+            return  # agents on other machines: their clocks are known at the end of the run
         for bucket, messages in zip(timed["bucket"].to_pylist(), timed["messages"].to_pylist(), strict=True):
             if bucket is not None:
                 self._buckets[bucket] += messages
@@ -83,7 +85,7 @@ class RunningRun:
     def _count(self, spark: SparkSession, files: dict[str, list[str]]) -> dict[str, pa.Table]:
         # The measure phase is not known before the end: everything counts.
         partition = EventPartition(windows={self.run: [0, 0, int(NEVER)]})
-        partition.files |= {**self._small, **files}
+        partition.files |= {table: [(path, None) for path in of] for table, of in (self._small | files).items()}
         return ordered_counts(read_partitions(spark, [partition]).toArrow())
 
     @property
@@ -91,23 +93,15 @@ class RunningRun:
         slots = sorted(self._slots)
         seconds = (slots[-1] - slots[0] + 1) / SLOTS_A_SECOND if slots else 0.0
         rate = sum(self._slots.values()) / seconds if seconds else None
-        p50, p99 = (self._percentile(share) for share in (0.5, 0.99))
+        p50, p99 = (percentile_s(self._buckets, per_mille) for per_mille in (500, 990))
         return RunProgress(self.run, self.sent, self.received, rate, sum(self._buckets.values()), p50, p99)
-
-    def _percentile(self, share: float) -> float | None:
-        if not self._buckets:
-            return None
-        buckets = sorted(self._buckets)
-        cumulated = np.cumsum([self._buckets[bucket] for bucket in buckets])
-        place = int(np.searchsorted(cumulated, share * cumulated[-1]))
-        return float(GROWTH ** buckets[place] / 1e9)
 
 
 def by_run(paths: Iterable[Path]) -> dict[int, dict[str, list[str]]]:
-    """Event files by run and table."""
+    """Event files by run and table. Compacted files have runs that have ended: that of the table `runs` names them."""
     runs: dict[int, dict[str, list[str]]] = {}
     for path in sorted(paths):
-        run = EventFile(path, "").run
-        if run is not None:
+        is_needed = path.parent.name == "runs" or runs_of_name(path.name) is None
+        for run in runs_in(path) if is_needed else ():
             runs.setdefault(run, {}).setdefault(path.parent.name, []).append(str(path))
     return runs

@@ -201,6 +201,17 @@ class LatencyRow(PointColumns):
 
 
 @dataclass(frozen=True)
+class LatencySlotRow(RunColumns):
+    """The messages of a used run that were planned in a slot of time and had a latency of a bucket."""
+
+    kind: str  # "latency", or "response" of requests
+    seconds: float  # from the start of the load to the beginning of the slot
+    length: float  # of the slot
+    latency: float  # the bucket's upper edge
+    count: int
+
+
+@dataclass(frozen=True)
 class OperationSummaryRow(PointColumns):
     """The operations of the applications of one kind, as the system traced them, over the used runs of a point."""
 
@@ -299,6 +310,7 @@ TABLES: Final = {
     "faults": MeasureTable(FaultEffectRow, ("run", "number")),
     "latencies": MeasureTable(LatencyRow, (*_POINT, "latency")),
     "responses": MeasureTable(LatencyRow, (*_POINT, "latency")),
+    "latency_slots": MeasureTable(LatencySlotRow, ("run", "kind", "seconds", "latency")),
     "operations": MeasureTable(OperationSummaryRow, (*_POINT, "application", "operation")),
     "impacts": MeasureTable(ImpactRow, (*_POINT, "metric")),
     "peaks": MeasureTable(PeakRow, ("scenario", "system", "metric", "over", "parameters")),

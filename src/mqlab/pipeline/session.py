@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with pyspark, as untyped as it
@@ -69,6 +70,10 @@ class SparkTarget:
     def is_connect(self) -> bool:
         return self.master is not None and self.master.startswith("sc://")
 
+    @property
+    def is_local(self) -> bool:
+        return (self.master or LOCAL).startswith("local")
+
     @classmethod
     def parse(cls, master: str | None, settings: Sequence[str]) -> "SparkTarget":
         """`settings`: as `key=value`. Raises SparkSettingError."""
@@ -87,7 +92,7 @@ def spark_session(target: SparkTarget | None = None) -> SparkSession:
     master = target.master or LOCAL
     try:
         session = _connect(master, target) if target.is_connect else _start_session(master, target)
-        reason = "" if master.startswith("local") else _prepare_executors(session)
+        reason = "" if target.is_local else _prepare_executors(session)
     except (PySparkException, Py4JError, ImportError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise SparkUnavailableError(f"Spark did not start on {master}: {reason}") from error
@@ -123,6 +128,8 @@ def _start_session(master: str, target: SparkTarget) -> SparkSession:
             SparkContext(conf=conf, gateway=_start_java(conf))
         return SparkSession.builder.config(conf=conf).getOrCreate()
 
+    if current_thread() is not main_thread():
+        return start()
     # Started in another thread: in the main thread PySpark would replace the program's handler of Ctrl-C.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start).result()
@@ -170,7 +177,10 @@ def _start_java(conf: SparkConf) -> Any:
     if not shutil.which("java", path=str(Path(home, "bin")) if home else None):
         searched = f"in JAVA_HOME ({home})" if home else "through JAVA_HOME or PATH"
         raise SparkUnavailableError(f"{_NEEDS_JAVA}: none was found {searched}")
-    # The Python of the tasks has the version of this one, whatever `python3` is.
+    # The Python of the tasks has the version of this one, whatever `python3` is. PYSPARK_PYTHON is that of a cluster,
+    # and may not exist here, or not have this package.
+    if conf.get("spark.master", LOCAL).startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log = _scratch_folder() / "spark.log"
     try:

@@ -6,8 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, check_answer
+from mqlab.runner.agents.handle import AgentHandle, AgentLostError, check_answer
+from mqlab.runner.faults.injector import has_line_faults
 from mqlab.study import Point
 from mqlab.systems import Running, System, SystemFailedError
 from mqlab.wire.address import Address, BadAddressError
@@ -28,7 +30,7 @@ class BrokerLocation:
     # The address that each agent connects to.
     addresses: Sequence[str]
     # Agents that host a broker: the samples count their resources as the broker's.
-    hosts: Sequence[AgentProcess] = ()
+    hosts: Sequence[AgentHandle] = ()
 
     @property
     def first(self) -> Running:
@@ -58,9 +60,38 @@ def _is_local(address: str) -> bool:
         return True
 
 
+def check_reachable(point: Point, running: Running | None, agents: Sequence[AgentHandle]) -> None:
+    """Raises SystemFailedError if an agent on another machine cannot reach the brokers of a run of the point.
+
+    `running` is the system of topology `client`.
+    """
+    elsewhere = next((agent for agent in agents if not agent.has_loopback), None)
+    if elsewhere is None:
+        return
+    if running is None:
+        reason = f"topology {point.topology} needs agents on this machine, and there is {elsewhere.name}"
+    elif has_line_faults(point):
+        reason = f"the proxy for faults of the line listens on this machine's loopback, and there is {elsewhere.name}"
+    elif _is_loopback(running.address):
+        reason = (
+            f"{elsewhere.name} cannot reach {running.address}, the loopback of this machine: name a system that "
+            "listens on the network (external:driver=NAME,address=tcp:HOST:PORT)"
+        )
+    else:
+        return
+    raise SystemFailedError(reason)
+
+
+def _is_loopback(address: str) -> bool:
+    """Other forms of addresses than those of the lab are URLs, which only their driver understands."""
+    if "://" in address:
+        return Address(urlsplit(address).hostname or "", 0).is_local
+    return _is_local(address)
+
+
 @asynccontextmanager
 async def locate_brokers(
-    point: Point, system: System, running: Running | None, agents: Sequence[AgentProcess], data: Path
+    point: Point, system: System, running: Running | None, agents: Sequence[AgentHandle], data: Path
 ) -> AsyncIterator[BrokerLocation]:
     """The brokers of a run. `running` is the system of topology `client`.
 
@@ -99,7 +130,7 @@ async def _add_channel(broker: Running, to: str, address: str) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def _host_broker(system: System, agent: AgentProcess, name: str, data: Path) -> AsyncIterator[Running]:
+async def _host_broker(system: System, agent: AgentHandle, name: str, data: Path) -> AsyncIterator[Running]:
     folder = data / name
     try:
         address = check_answer(await agent.ask(

@@ -11,8 +11,9 @@ from mqlab.runner.agents.pacing import AHEAD_SECONDS
 from mqlab.study import Point
 from mqlab.study.features import required_features
 from mqlab.study.language.units import format_size
-from mqlab.study.language.value_types import LARGEST_BODY
+from mqlab.study.load.sizes import LARGEST_BODY
 from mqlab.systems import System, SystemFailedError, SystemSettingError
+from mqlab.systems.disk.mounted_disk import why_no_own_disk
 
 # Why a system that cannot be hosted in an agent lacks these topologies.
 _NOT_HOSTED: Final = {
@@ -59,6 +60,8 @@ def why_unsupported(system: System, point: Point) -> str:
     for fault in point.planned_faults:
         if reason := system.lacks_faults.get(fault.target, ""):
             return f"no {fault.kind}: {reason}"
+        if fault.target == "disk" and (reason := why_no_own_disk()):
+            return f"no {fault.kind}: {reason}"
     if system.packed > 1 and (reason := _why_not_packed(system.packed, point, has_batches=has_batches)):
         return f"no packed messages: {reason}"
     return "; ".join(f"no {feature}: {lacking[feature]}" for feature in required_features(point) if feature in lacking)
@@ -67,7 +70,9 @@ def why_unsupported(system: System, point: Point) -> str:
 def _why_not_packed(records: int, point: Point, *, has_batches: bool) -> str:
     if point.pattern == "request-reply":
         return "a requester waits for the reply to each request"
-    if point.selector and not has_batches:
+    if point.has_varied_bodies:
+        return "the records of a message have one size"
+    if (point.selector or point.properties) and not has_batches:
         return "a selector chooses whole messages, not the records of one"
     if 0 < point.transaction < records:
         return f"a transaction of {point.transaction} is smaller than a message of {records:,} records"

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mqlab.events.schema import COMPLETE
-from mqlab.runner.run import RunOutcome
+from mqlab.runner.results.outcome import RunOutcome
 from mqlab.study import Point
 
 Place = tuple[str, str, str]  # a system, a scenario and a point's name
@@ -15,7 +15,7 @@ _EXTENDED_SHARE: Final = 1 / 4
 
 
 class Extensions:
-    """Decides about extensions. The longer phases that a steady state needs stay for the later runs of the point."""
+    """Decides about extensions. The later runs of a point keep the longer phases of a steady state or slow switches."""
 
     def __init__(self, seconds: float, *, unsteady: bool) -> None:
         """`seconds`: the time of all runs. `unsteady`: whether an unsteady run is a reason."""
@@ -36,9 +36,12 @@ class Extensions:
         """
         if outcome.status != COMPLETE or point.messages is not None or extension >= _MOST_EXTENSIONS:
             return ""
-        if not outcome.rate(point):
-            return "nothing was counted"
         longer = extended(point)
+        if not outcome.rate(point):
+            if point.switch:
+                # Each switch is slow, also in the later runs.
+                self._longer[place] = longer
+            return "nothing was counted"
         added_s = point.seconds + point.repeat.least * (longer.seconds - point.seconds)
         if outcome.disturbed or not outcome.unsteady or place in self._longer or added_s > self._left_s:
             return ""

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -40,22 +40,23 @@ class _State:
     waits: Mapping[str, float | None]
 
     @classmethod
-    def now(cls, proc: Path) -> "_State":
+    def now(cls, proc: Path, agents: Iterable[int]) -> "_State":
         steal = int((proc / "stat").read_text().split(maxsplit=_STEAL + 1)[_STEAL]) / _TICKS
         waits = {resource: _wait_seconds(proc / "pressure" / resource) for resource in ("cpu", "memory", "io")}
-        return cls(time.monotonic(), steal, _foreign(_processes(proc), os.getpid()), waits)
+        return cls(time.monotonic(), steal, _foreign(_processes(proc), [os.getpid(), *agents]), waits)
 
 
 class MachineWatch:
-    """Watches from its creation to `end`."""
+    """Watches from its creation to `end`. `agents`: processes of the lab that do not descend from this one."""
 
-    def __init__(self, proc: Path = _PROC) -> None:
+    def __init__(self, proc: Path = _PROC, agents: Sequence[int] = ()) -> None:
         self._proc = proc
-        self._begin = _State.now(proc)
+        self._agents = agents
+        self._begin = _State.now(proc, agents)
 
     def end(self, *, system_known: bool = True) -> MachineRow:
         """`system_known`: if not, processes of the system may be among those that are not the lab's."""
-        begin, end = self._begin, _State.now(self._proc)
+        begin, end = self._begin, _State.now(self._proc, self._agents)
         seconds, cores = end.seconds - begin.seconds, os.cpu_count() or 1
         steal = end.steal_seconds - begin.steal_seconds
         used = _used(begin.foreign, end.foreign) if system_known else {}
@@ -99,9 +100,9 @@ def _processes(proc: Path) -> dict[int, _Process]:
     return found
 
 
-def _foreign(processes: Mapping[int, _Process], lab: int) -> dict[int, _Process]:
+def _foreign(processes: Mapping[int, _Process], lab: Iterable[int]) -> dict[int, _Process]:
     """Those that neither descend from the lab nor belong to the kernel."""
-    own = {lab, _KERNEL_THREADS}
+    own = {*lab, _KERNEL_THREADS}
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import pyarrow.parquet as pq
@@ -12,9 +13,11 @@ from mqlab.errors import MqlabError
 from mqlab.events import schema
 from mqlab.events.checksums import EventFile, examine
 from mqlab.events.folder import RunFolder
+from mqlab.events.slices import Switch, slice_edges, total_ns
 from mqlab.json_values import JsonObject
 from mqlab.runner.machine import describe_machine, package_versions
-from mqlab.runner.run import INTERRUPTED, RunOutcome, why_unsteady
+from mqlab.runner.results.outcome import RunOutcome, why_unsteady
+from mqlab.runner.run import INTERRUPTED
 from mqlab.study import Point, Study
 from mqlab.systems import System
 
@@ -30,9 +33,13 @@ class NotResumableError(MqlabError, ValueError):
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run that is not played again. `point` has the phases and the rate that were played."""
+    """A run that is not played again. `point` has the phases and the rate that were played.
+
+    `events_of`: the run whose events it has. `seconds`: its share of the time of that run.
+    """
 
     number: int
+    events_of: int
     point: Point
     system: str
     repetition: int
@@ -43,10 +50,9 @@ class KeptRun:
 def check_resumable(folder: RunFolder, study: Study, systems: Sequence[System]) -> None:
     """Raises NotResumableError. `study` and `systems`: those that the command would run now."""
     meta = folder.meta()
-    if meta.get("status") == schema.COMPLETE:
+    if meta.get("status") == schema.COMPLETE or folder.is_compacted:
         raise NotResumableError(f"{folder.path} is complete: there is nothing to resume")
-    for file in study.files:
-        copy = folder.study / ("study.yaml" if file == study.files[0] else file.name)
+    for file, copy in study.copies(folder.study):
         if not copy.is_file() or copy.read_bytes() != file.read_bytes():
             raise NotResumableError(f"{file} has changed since {folder.path} began: run it anew")
     then = {entry["name"]: _identity(entry) for entry in meta["systems"]}
@@ -68,7 +74,8 @@ def _named(identity: tuple[str, str, object] | None) -> str:
 
 
 def _check_machine(folder: RunFolder, meta: JsonObject) -> None:
-    now: JsonObject = {**describe_machine(folder.path), "mqlab": __version__, **package_versions()}
+    data = Path((meta.get("options") or {}).get("data") or folder.path)
+    now: JsonObject = {**describe_machine(data), "mqlab": __version__, **package_versions()}
     then = {**meta["machine"], "mqlab": meta["mqlab"], **meta["packages"]}
     for name, value in now.items():
         before = then.get(name)
@@ -99,9 +106,9 @@ def keep_runs(folder: RunFolder, points: Sequence[Point]) -> list[KeptRun]:
             files.setdefault((file := examine(path)).run, []).append(file)
     kept: list[KeptRun] = []
     for number in sorted(number for number in files if number is not None):
-        run = _read(number, files[number])
-        if run is not None and (run.point.scenario, run.point.name) in known and _follows(run, kept):
-            kept.append(run)
+        runs = _read(number, files[number])
+        if runs and all((run.point.scenario, run.point.name) in known and _follows(run, kept) for run in runs):
+            kept += runs
         else:
             folder.remove_events(number)
     return kept
@@ -114,31 +121,45 @@ def _follows(run: KeptRun, kept: Sequence[KeptRun]) -> bool:
     return run.repetition - max(before, default=0) in ((0, 1) if before else (1,))
 
 
-def _read(number: int, files: Sequence[EventFile]) -> KeptRun | None:
-    """None if the run was interrupted or a file of it is damaged."""
+def _read(number: int, files: Sequence[EventFile]) -> list[KeptRun]:
+    """The run, or the runs that share its events; none if it was interrupted or a file of it is damaged."""
     if any(file.damage for file in files):
-        return None
-    rows = {table: [*_rows(table, files)] for table in ("runs", "phases", "machine")}
-    if len(rows["runs"]) != 1 or rows["runs"][0]["reason"] == INTERRUPTED:
-        return None
-    (run,) = rows["runs"]
-    point, phases = Point.from_json(run["parameters"]), {row["phase"]: row for row in rows["phases"]}
-    return KeptRun(
-        number, point, run["system"], run["repetition"], _outcome(point, run, phases, rows["machine"]),
-        sum(row["t_end"] - row["t_start"] for row in rows["phases"]) / 1e9,
-    )  # fmt: skip
+        return []
+    rows = {table: [*_rows(table, files)] for table in ("runs", "phases", "machine", "switches")}
+    if any(run["reason"] == INTERRUPTED for run in rows["runs"]):
+        return []
+    phases = {row["phase"]: row for row in rows["phases"]}
+    seconds = sum(row["t_end"] - row["t_start"] for row in rows["phases"]) / 1e9 / max(1, len(rows["runs"]))
+    edges = _edges(rows["switches"], phases)
+    kept = []
+    for run in rows["runs"]:
+        point = Point.from_json(run["parameters"])
+        outcome = _outcome(point, run, phases, rows["machine"], edges.get(run["run"]))
+        kept.append(KeptRun(run["run"], number, point, run["system"], run["repetition"], outcome, seconds))
+    return kept
+
+
+def _edges(switches: Sequence[JsonObject], phases: Mapping[str, JsonObject]) -> dict[int, list[int]]:
+    """The edges of the slices of each run, if the run has slices."""
+    if not switches or schema.MEASURE not in phases:
+        return {}
+    measure = phases[schema.MEASURE]
+    rows = [Switch(row["setting_run"], row["t_asked"], row["t_counted"]) for row in switches]
+    return slice_edges(rows, measure["t_start"], measure["t_end"])
 
 
 def _outcome(
-    point: Point, run: JsonObject, phases: Mapping[str, JsonObject], machine: Sequence[JsonObject]
-) -> RunOutcome:
+    point: Point, run: JsonObject, phases: Mapping[str, JsonObject], machine: Sequence[JsonObject],
+    edges: Sequence[int] | None,
+) -> RunOutcome:  # fmt: skip
     """The outcome as it was. The number of copies is that of the point, which the record does not have."""
     if run["status"] != schema.COMPLETE or schema.MEASURE not in phases:
         return RunOutcome(schema.INCOMPLETE, run["reason"])
     measure = phases[schema.MEASURE]
+    measured_ns = measure["t_end"] - measure["t_start"] if edges is None else total_ns(edges)
     counted = {name: run[name] for name in ("counted_sent", "counted_received", "counted_round_trips")}
     outcome = RunOutcome(
-        run["status"], run["reason"], **counted, seconds=(measure["t_end"] - measure["t_start"]) / 1e9,
+        run["status"], run["reason"], **counted, seconds=measured_ns / 1e9,
         copies=float(point.copies), disturbed=machine[0]["disturbed"] if machine else "",
     )  # fmt: skip
     return RunOutcome(**{**vars(outcome), "unsteady": why_unsteady(point, outcome, 0.0)})

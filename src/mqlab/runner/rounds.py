@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+from mqlab.events.schema import COMPLETE
+from mqlab.runner.results.outcome import RunOutcome
 from mqlab.study import Point
 from mqlab.study.repetition import INTERVAL
 from mqlab.study.rounds.played import PlayedRuns
@@ -55,6 +57,19 @@ class RunSeries(PlayedRuns):
     @property
     def next_look(self) -> int:
         return next_look(self.played, self.point.repeat.most)
+
+    def add_run(self, repetition: int, outcome: RunOutcome, seconds: float, *, is_repeated: bool) -> None:
+        """`seconds`: its time. `is_repeated`: it was disturbed, and the repetition is not over."""
+        self.seconds = min(self.seconds, seconds)
+        self.attempts += 1
+        self.unsteady += bool(outcome.unsteady) and not outcome.disturbed
+        self.repeats = self.repeats + 1 if is_repeated else 0
+        self.played += not is_repeated
+        if outcome.status == COMPLETE:
+            if outcome.disturbed or outcome.unsteady:
+                self.flagged = outcome.rates(self.point)
+            else:
+                self.rates[repetition] = outcome.rates(self.point)
 
     def is_enough(self, noise: RunNoise | None) -> bool:
         rule = self.point.repeat.until

@@ -6,114 +6,37 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeVar
-
-import pyarrow as pa
+from typing import Final
 
 from mqlab.events import schema  # fmt: skip
-from mqlab.events.folder import RunFolder, run_name
-from mqlab.events.recorder import event_table
+from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment, assign_roles
+from mqlab.runner.agents.clock import ClockOffset
 from mqlab.runner.agents.group import AgentGroup, sent_by_destination
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError
-from mqlab.runner.agents.pacing import AHEAD_SECONDS
+from mqlab.runner.agents.handle import AgentHandle, AgentLostError, BrokenRunError
 from mqlab.runner.broker_location import BrokerLocation, locate_brokers
 from mqlab.runner.faults.injector import FaultInjector, has_line_faults
 from mqlab.runner.faults.line import ControlledLine, open_line
 from mqlab.runner.noise import MachineWatch
+from mqlab.runner.results.outcome import RunOutcome, why_unsteady
+from mqlab.runner.results.records import RunRecords
 from mqlab.runner.sampler import Sampler
 from mqlab.runner.standing_queues import StandingQueues
+from mqlab.runner.switching.slice_counts import WholePhase, count_slices
+from mqlab.runner.switching.switcher import SwitchedRun, Switcher
 from mqlab.runner.timeline import Timeline
 from mqlab.study import Point
-from mqlab.study.steadiness import MAX_GAP, is_judged
 from mqlab.systems import Running, System, SystemFailedError
 
-Row = TypeVar("Row", bound=schema.EventRow)
 # The reason of a run that the end of the lab ended.
 INTERRUPTED: Final = "interrupted"
-
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """`counted_*` are the agents' own counts over the measure phase, which took `seconds`.
-
-    `copies`: arrivals for each message sent. `disturbed`, `unsteady`: why a complete run decides nothing, or "".
-    """
-
-    status: str
-    reason: str = ""
-    counted_sent: int = 0
-    counted_received: int = 0
-    counted_round_trips: int = 0
-    seconds: float = 0.0
-    copies: float = 1.0
-    disturbed: str = ""
-    unsteady: str = ""
-
-    def rate(self, point: Point) -> float:
-        """The rate that the repetition rule of the point looks at."""
-        return self.rates(point)["rate.work"]
-
-    def rates(self, point: Point) -> dict[str, float]:
-        """All rates by metric."""
-        counted = {
-            "rate.sent": self.counted_sent, "rate.received": self.counted_received,
-            "rate.round_trips": self.counted_round_trips,
-        }  # fmt: skip
-        return {name: count / self.seconds for name, count in (*counted.items(), ("rate.work", counted[point.work]))}
-
-
-def why_unsteady(point: Point, outcome: RunOutcome, drained_s: float) -> str:
-    """An early judgement from the agents' counts; the pipeline makes the final one. "" if nothing speaks against it.
-
-    `drained_s`: from the last send to the last receipt. The last message took at least that long.
-    """
-    if not is_judged(point):
-        return ""
-    if drained_s > point.phases.warmup:
-        return f"a latency of {drained_s:.3g} s was longer than the warm-up"
-    expected = outcome.copies * outcome.counted_sent
-    gap = abs(outcome.counted_received - expected)
-    # Messages that a sender sends at once may be counted before the edge of a phase, and arrive behind it.
-    senders = point.producers + point.requesters
-    at_once = max(1, point.transaction, min(point.batch, expected / outcome.seconds * AHEAD_SECONDS / 2 / senders))
-    is_gap = gap > max(MAX_GAP * expected, outcome.copies * at_once * senders)
-    if not is_gap:
-        return ""
-    return f"arrivals differ from sends by {gap / expected:.0%}" if expected else "nothing was sent while messages came"
-
-
-class RunRecords:
-    """Writes events of one run, each table at most once."""
-
-    def __init__(self, folder: RunFolder, run: int) -> None:
-        self._folder = folder
-        self._run = run
-        self._name = run_name(run)
-
-    def write(self, table: type[Row], rows: Sequence[Row]) -> None:
-        complete = event_table(table.table, ({"run": self._run, **vars(row)} for row in rows))
-        self._folder.write_events(table.table, self._name, complete)
-
-    def write_travel(self, rows: Sequence[JsonObject]) -> None:
-        """Write the travel of all roles, as the agents report it."""
-        table = event_table("travel", ({"run": self._run, **row} for row in rows))
-        self._folder.write_events("travel", self._name, table)
-
-    def write_operations(self, traces: Sequence[pa.Table]) -> None:
-        """Write the activity traces of the systems; a system without a trace gets no file."""
-        if traces:
-            names = [name for name in schema.TABLES["operations"].names if name != "run"]
-            operations = pa.concat_tables([trace.select(names) for trace in traces])
-            runs = pa.repeat(pa.scalar(self._run, pa.int32()), len(operations))
-            self._folder.write_events("operations", self._name, operations.add_column(0, "run", runs))
-
-
 # A client notices the end of a system sooner than the lab notices the end of its process.
 _DIAGNOSIS_SECONDS: Final = 0.5
-# From the start command to the start: more than it takes to send it to every agent.
+# From the start command to the start: more than it takes to send it to every agent of this machine; and round trips to
+# the farthest agent.
 _START_DELAY_SECONDS: Final = 0.02
+_START_ROUND_TRIPS: Final = 3
 # Producers that flow control blocks at the end of the measure phase have the drain phase, and this, to finish.
 _GRACE_SECONDS: Final = 5.0
 # In a run with faults, producers that are late have this time more: a killed system may take minutes to recover.
@@ -130,22 +53,34 @@ class RunExecution:
     system: System
     repetition: int
     folder: RunFolder
-    agents: Sequence[AgentProcess]
+    agents: Sequence[AgentHandle]
     watch: Callable[[str, float], None]
     # False only for measuring the cost of recording, and for the warm-up of systems.
     record: bool = True
     # The folder for the data of brokers that agents host. None: the run folder.
     data: Path | None = None
+    # Called with each sample of the brokers, agents and the disk.
+    observe: Callable[[schema.SampleRow], None] | None = None
     # How often the run was played before, and discarded.
     extension: int = 0
     # False: the noise of the machine is not recorded.
     watch_noise: bool = True
+    # The runs that share the events of this one, which is the first of them; (): none does.
+    switched: Sequence[SwitchedRun] = ()
+    # The outcomes of these runs, once it is complete.
+    switched_outcomes: list[RunOutcome] = field(default_factory=list)
     # The work of the machine; None before the end of the sends, or if the lab does not watch it.
     noise: schema.MachineRow | None = None
     _phases: list[schema.PhaseRow] = field(default_factory=list)
     _samples: list[schema.SampleRow] = field(default_factory=list)
     _travel: list[JsonObject] = field(default_factory=list)
+    # The largest error of an agent's clock.
+    clock_error_ns: int = 0
+    # The clocks of the agents.
+    _clocks: list[ClockOffset] = field(default_factory=list)
+    _are_clocks_written: bool = False
     _injector: FaultInjector | None = None
+    _switcher: Switcher | None = None
     _timeline: Timeline | None = None
     _measure_end: int = 0
     _drain_end: int = 0
@@ -164,11 +99,21 @@ class RunExecution:
                 self._lead_over_line(location) as (reached, line),
             ):
                 outcome = await self._play_at(reached, line, records)
+                self._count_by_setting(outcome)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
             outcome = RunOutcome(schema.INCOMPLETE, await _diagnose(error, running))
         finally:
             self._write(records, outcome)
         return outcome
+
+    def _count_by_setting(self, outcome: RunOutcome) -> None:
+        """Count what belongs to each setting, if there are several. Raises BrokenRunError."""
+        if self._switcher is not None and self._timeline is not None:
+            whole = WholePhase(self._timeline.measure, self._timeline.stop, outcome.counts)
+            clocks = zip(self.agents, self._clocks, strict=True)
+            offsets = {agent.number: clock.offset_ns for agent, clock in clocks}
+            counts = count_slices(self.folder, self.number, offsets, self._switcher.edges(self._timeline), whole)
+            self.switched_outcomes = [replace(outcome, **counts[run.number]._asdict()) for run in self.switched]
 
     def record_failure(self, reason: str) -> RunOutcome:
         outcome = RunOutcome(schema.INCOMPLETE, reason)
@@ -190,7 +135,12 @@ class RunExecution:
         group, sampler, outcome = AgentGroup(self.agents), None, None
         try:
             clients = [agent for agent in self.agents if agent not in location.hosts]
-            sampler = Sampler(location.brokers, clients, None if self.point.messages else self.point.phases.measure)
+            # At least two samples must fall into the measure phase, or into what counts of a slice.
+            shortest = self.point.switch / 2 if self.switched else self.point.phases.measure
+            sampler = Sampler(location.brokers, clients, None if self.point.messages else shortest, self.observe)
+            if self.switched:
+                self._switcher = Switcher(self.switched, self.point, location.brokers.values(), self.repetition)
+                await self._switcher.prepare()
             if self.point.faults:
                 self._injector = FaultInjector(self.point, location.first, line, sampler)
             assignments = await self._prepare(group, location, records)
@@ -207,11 +157,10 @@ class RunExecution:
 
     async def _prepare(self, group: AgentGroup, location: BrokerLocation, records: RunRecords) -> list[Assignment]:
         self.watch("prepare", 0)
-        clocks = [(agent.number, *await agent.clock()) for agent in self.agents]
-        records.write(
-            schema.ClockRow,
-            [schema.ClockRow(agent=agent, offset=offset, error=error) for agent, offset, error in clocks],
-        )
+        self._clocks = await self._measure_clocks()
+        if not any(clock.error_ns for clock in self._clocks):
+            # Clocks that drift are written at the end, when the drift is known.
+            self._write_clocks(records)
         assigned = [*zip(self.agents, assign_roles(self.point, len(self.agents)), strict=True)]
         records.write(
             schema.RoleRow, [row for agent, roles in assigned for role in roles for row in role.rows(agent.number)]
@@ -219,13 +168,24 @@ class RunExecution:
         assignments = [
             Assignment(
                 run=self.number, agent=agent.number, point=self.point, driver=self.system.driver, address=address,
-                roles=roles, folder=str(self.folder.path) if self.record else None, remote=location.remote,
+                roles=roles, folder=str(self.folder.path.absolute()) if self.record else None, remote=location.remote,
                 options=dict(location.first.options), tag=self._tag(location), packed=self.system.packed,
             )
             for (agent, roles), address in zip(assigned, location.addresses, strict=True)
         ]  # fmt: skip
         await group.prepare(assignments)
         return assignments
+
+    async def _measure_clocks(self) -> list[ClockOffset]:
+        return [*await asyncio.gather(*(agent.measure_clock() for agent in self.agents))]
+
+    def _write_clocks(self, records: RunRecords) -> None:
+        self._are_clocks_written = True
+        self.clock_error_ns = max(clock.error_ns for clock in self._clocks)
+        records.write(schema.ClockRow, [
+            schema.ClockRow(agent=agent.number, offset=clock.offset_ns, error=clock.error_ns)
+            for agent, clock in zip(self.agents, self._clocks, strict=True)
+        ])  # fmt: skip
 
     def _tag(self, location: BrokerLocation) -> str:
         """Each extension has its own names too."""
@@ -237,8 +197,10 @@ class RunExecution:
         point = self.point
         queues = StandingQueues(self.number, point, self.system.driver, location, self._tag(location))
         await self._preload(group, queues, sampler, assignments)
-        machine = MachineWatch() if self.watch_noise else None
-        timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + round(_START_DELAY_SECONDS * 1e9))
+        machine = None
+        if self.watch_noise:
+            machine = MachineWatch(agents=[agent.pid for agent in self.agents if agent.is_here])
+        timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + self._start_delay_ns())
         sent = sent_by_destination(await self._start(group, timeline, sampler))
         if machine is not None:
             self.noise = machine.end(system_known=location.is_known)
@@ -246,6 +208,9 @@ class RunExecution:
             self.watch(schema.DRAIN, point.phases.drain)
         await group.drain(sent, point.phases.drain, may_repeat=bool(point.faults))
         finished = await group.finish()
+        if not self._are_clocks_written:
+            later = await self._measure_clocks()
+            self._clocks = [before.joined(after) for before, after in zip(self._clocks, later, strict=True)]
         self._drain_end = time.monotonic_ns()
         if sampler.failed is not None:
             raise BrokenRunError(str(sampler.failed))
@@ -264,7 +229,7 @@ class RunExecution:
             schema.COMPLETE, **counted, seconds=(self._measure_end - timeline.measure) / 1e9,
             copies=totals[1] / totals[0] if all(totals) else 1.0, disturbed=self.noise.disturbed if self.noise else "",
         )  # fmt: skip
-        drained_s = (max(answer["last_received"] for answer in finished) - timeline.stop) / 1e9
+        drained_s = (self._last(finished, "last_received") - timeline.stop) / 1e9
         return replace(outcome, unsteady=why_unsteady(point, outcome, drained_s))
 
     async def _preload(
@@ -293,7 +258,7 @@ class RunExecution:
             self.watch(schema.MEASURE, 0)
             return await group.play("start", timeline.start, sampler, timeout_s=None, idle_timeout_s=idle_timeout_s)
         self.watch(schema.WARM_UP, phases.warmup)
-        delay = _START_DELAY_SECONDS + phases.warmup
+        delay = (timeline.measure - time.monotonic_ns()) / 1e9
         timer = asyncio.get_running_loop().call_later(delay, self.watch, schema.MEASURE, phases.measure)
         try:
             timeout_s = (timeline.stop - time.monotonic_ns()) / 1e9 + idle_timeout_s
@@ -301,14 +266,26 @@ class RunExecution:
             playing: Awaitable[list[JsonObject]] = group.play(
                 "start", timeline.start, sampler, timeout_s=timeout_s, idle_timeout_s=idle_timeout_s
             )
-            return await (self._injector.during(playing, timeline) if self._injector else playing)
+            alongside = self._injector or self._switcher
+            return await (alongside.during(playing, timeline) if alongside else playing)
         finally:
             timer.cancel()
 
     def _end_of_work(self, finished: list[JsonObject]) -> int:
         """Just after the last receipt or, without consumers, after the system had accepted the last message."""
         name = "last_sent" if self.point.load == "send" else "last_received"
-        return (max(answer[name] for answer in finished) or time.monotonic_ns()) + 1
+        return (self._last(finished, name) or time.monotonic_ns()) + 1
+
+    def _last(self, finished: list[JsonObject], name: str) -> int:
+        """The last moment that the agents answered, by the conductor's clock; 0 if none did."""
+        answers = zip(self.agents, finished, strict=True)
+        return max((agent.clock.to_conductor(answer[name]) for agent, answer in answers if answer[name]), default=0)
+
+    def _start_delay_ns(self) -> int:
+        """From the start command to the start: every agent has read the command before that."""
+        return round(_START_DELAY_SECONDS * 1e9) + _START_ROUND_TRIPS * 2 * max(
+            agent.clock.error_ns for agent in self.agents
+        )
 
     def _add_phase(self, phase: str, start: int, end: int) -> None:
         self._phases.append(schema.PhaseRow(phase=phase, t_start=start, t_end=end))
@@ -321,18 +298,32 @@ class RunExecution:
                 self._add_phase(schema.WARM_UP, timeline.start, timeline.measure)
             self._add_phase(schema.MEASURE, timeline.measure, measure_end)
             self._add_phase(schema.DRAIN, measure_end, max(measure_end, drain_end))
+        if self._clocks and not self._are_clocks_written:
+            self._write_clocks(records)
         records.write(schema.PhaseRow, self._phases)
         if self._injector is not None:
             records.write(schema.FaultRow, self._injector.rows)
+        if self._switcher is not None:
+            records.write(schema.SwitchRow, self._switcher.rows)
         records.write(schema.SampleRow, self._samples)
         records.write_travel(self._travel)
         records.write(schema.MachineRow, [self.noise] if self.noise else [])
-        records.write(schema.RunRow, [schema.RunRow(
-            study=self.study, scenario=self.point.scenario, point=self.point.name, system=self.system.label,
-            repetition=self.repetition, parameters=self.point.to_json(), status=outcome.status,
-            reason=outcome.reason, counted_sent=outcome.counted_sent, counted_received=outcome.counted_received,
-            counted_round_trips=outcome.counted_round_trips,
-        )])  # fmt: skip
+        if not self.switched:
+            records.write(schema.RunRow, [self._run_row(self.point, outcome)])
+            return
+        outcomes = self.switched_outcomes or [outcome] * len(self.switched)
+        records.write_runs({
+            run.number: self._run_row(run.point, each, events_of=self.number)
+            for run, each in zip(self.switched, outcomes, strict=True)
+        })  # fmt: skip
+
+    def _run_row(self, point: Point, outcome: RunOutcome, events_of: int | None = None) -> schema.RunRow:
+        return schema.RunRow(
+            study=self.study, scenario=point.scenario, point=point.name, system=self.system.label,
+            repetition=self.repetition, parameters=point.to_json(), status=outcome.status, reason=outcome.reason,
+            counted_sent=outcome.counted_sent, counted_received=outcome.counted_received,
+            counted_round_trips=outcome.counted_round_trips, events_of=events_of,
+        )  # fmt: skip
 
 
 async def _diagnose(error: Exception, running: Running | None) -> str:

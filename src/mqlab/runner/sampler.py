@@ -6,7 +6,7 @@ The loopback interface has no bandwidth limit and is not sampled.
 import asyncio
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ import psutil
 
 from mqlab.events.schema import SampleRow
 from mqlab.json_values import JsonObject
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess
+from mqlab.runner.agents.handle import AgentHandle, AgentLostError
 from mqlab.systems import Running, SystemFailedError
 from mqlab.wire.address import Address, BadAddressError
 
@@ -25,6 +25,8 @@ _MAX_INTERVAL_SECONDS: Final = 0.2
 _MIN_INTERVAL_SECONDS: Final = 0.05
 # A system that does not answer for so long counts as failed: a sync of a failing disk takes less.
 _SAMPLE_SECONDS: Final = 30.0
+# An agent that does not answer for so long has no sample.
+_RESOURCES_SECONDS: Final = 1.0
 _INTERFACES: Final = Path("/sys/class/net")
 _MEGABIT: Final = 1e6
 # Columns of a sample that are no counters.
@@ -90,6 +92,17 @@ def _reported_bits_per_s(folder: Path) -> float | None:
     return megabits * _MEGABIT if megabits > 0 else None
 
 
+def process_columns(process: psutil.Process) -> JsonObject:
+    """Columns of a sample. Raises psutil.Error if the process has ended."""
+    cpu, io = process.cpu_times(), process.io_counters()
+    return {
+        "cpu_seconds": cpu.user + cpu.system,
+        "rss": process.memory_info().rss,
+        "bytes_read": io.read_bytes,
+        "bytes_written": io.write_bytes,
+    }
+
+
 def _disk_wait_seconds() -> float | None:
     """Seconds since boot in which some process waited for a disk; None if the kernel does not count them."""
     try:
@@ -100,10 +113,17 @@ def _disk_wait_seconds() -> float | None:
 
 
 class Sampler:
-    """Samples during a run. `measure_seconds` is the length of the measure phase, if it is known."""
+    """Samples during a run. `measure_seconds` is the length of the measure phase, if it is known.
+
+    `observe` is called with each sample.
+    """
 
     def __init__(
-        self, brokers: Mapping[str, Running], agents: Iterable[AgentProcess], measure_seconds: float | None = None
+        self,
+        brokers: Mapping[str, Running],
+        agents: Iterable[AgentHandle],
+        measure_seconds: float | None = None,
+        observe: Callable[[SampleRow], None] | None = None,
     ) -> None:
         self.rows: list[SampleRow] = []
         self.failed: SystemFailedError | None = None
@@ -116,14 +136,19 @@ class Sampler:
         interval_seconds = 0.0 if measure_seconds is None else measure_seconds / 4
         self._interval_seconds = max(_MIN_INTERVAL_SECONDS, min(_MAX_INTERVAL_SECONDS, interval_seconds))
         self._brokers = brokers
+        self._observe = observe
         links = (NetworkLink.to(broker.address, broker.network_bits_per_s) for broker in brokers.values())
         self._link = next((link for link in links if link is not None), None)
         self._agents: dict[str, psutil.Process] = {}
+        self._agents_elsewhere: list[AgentHandle] = []
         for agent in agents:
+            if not agent.is_here:
+                self._agents_elsewhere.append(agent)
+                continue
             try:
                 self._agents[f"agent-{agent.number}"] = psutil.Process(agent.pid)
             except psutil.Error as error:
-                raise AgentLostError(f"agent {agent.number} has ended") from error
+                raise AgentLostError(f"{agent.name} has ended") from error
         self._task = asyncio.ensure_future(self._sample_repeatedly())
 
     async def wait_failed(self) -> None:
@@ -151,13 +176,8 @@ class Sampler:
                     return
             for source, process in self._agents.items():
                 with suppress(psutil.Error):
-                    cpu, io = process.cpu_times(), process.io_counters()
-                    self._add(source, {
-                        "cpu_seconds": cpu.user + cpu.system,
-                        "rss": process.memory_info().rss,
-                        "bytes_read": io.read_bytes,
-                        "bytes_written": io.write_bytes,
-                    })  # fmt: skip
+                    self._add(source, process_columns(process))
+            await asyncio.gather(*map(self._ask_resources, self._agents_elsewhere))
             if (wait_seconds := _disk_wait_seconds()) is not None:
                 self._add("disk", {"cpu_seconds": 0.0, "rss": 0, "sync_seconds": wait_seconds})
             if self._link is not None:
@@ -165,6 +185,12 @@ class Sampler:
                     for source, columns in self._link.sample().items():
                         self._add(source, columns)
             await asyncio.sleep(self._interval_seconds)
+
+    async def _ask_resources(self, agent: AgentHandle) -> None:
+        """The sample of an agent on another machine, by itself; the run goes on without one that comes late."""
+        with suppress(AgentLostError):
+            columns = await agent.ask("report_resources", timeout_s=_RESOURCES_SECONDS)
+            self._add(f"agent-{agent.number}@{agent.host}", columns)
 
     def _count_on(self, source: str, columns: JsonObject) -> JsonObject:
         """The columns, with the counters of the processes before a fault in those of the present one."""
@@ -179,3 +205,5 @@ class Sampler:
         # A system on another machine has no columns, so it gets no row.
         if columns:
             self.rows.append(SampleRow(source=source, t=time.monotonic_ns(), **columns))
+            if self._observe is not None:
+                self._observe(self.rows[-1])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mqlab.runner.agents.assignment import Assignment, destination_name
-from mqlab.runner.agents.handle import AgentProcess, BrokenRunError, check_answer
+from mqlab.runner.agents.handle import AgentHandle, BrokenRunError, check_answer
 from mqlab.runner.broker_location import BrokerLocation
 from mqlab.study import Point
 from mqlab.systems import Running
@@ -30,7 +30,7 @@ class StandingQueues:
         if point.preload and not self._are_replies and not point.selector:
             raise BrokenRunError("preload: the consumers would take the messages, since they have no selector")
 
-    async def preload(self, agents: list[AgentProcess]) -> None:
+    async def preload(self, agents: list[AgentHandle]) -> None:
         """Put messages on the queues that no consumer receives."""
         point, messages = self._point, self._point.preload
         agent = 0 if self._are_replies or not self._location.remote else 1

@@ -1,12 +1,17 @@
-"""The time of a run: when its phases begin and end, what a role counts in them, and its share of a fixed workload."""
+"""The time of a run: when its phases begin and end, what a role counts in them, and its share of a fixed workload.
+
+`alongside` lets the conductor do something else while the load goes on: faults, and switches of settings.
+"""
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from mqlab.study import Point
 
+Result = TypeVar("Result")
 now = time.monotonic_ns
 
 # A moment after the end of every run.
@@ -70,3 +75,19 @@ async def sleep_until(moment: int) -> None:
         await asyncio.sleep((left - margin) / 1e9)
     while now() < moment:
         await asyncio.sleep(0)
+
+
+async def alongside(work: Awaitable[Result], other: Awaitable[None]) -> Result:
+    """Do both at once, both to their end; return the result of the work. An error of one of them ends the other."""
+    working, accompanying = asyncio.ensure_future(work), asyncio.ensure_future(other)
+    try:
+        await asyncio.wait((working, accompanying), return_when=asyncio.FIRST_COMPLETED)
+        if accompanying.done():
+            await accompanying
+        result = await working
+        await accompanying
+        return result
+    finally:
+        for task in (accompanying, working):
+            task.cancel()
+        await asyncio.gather(accompanying, working, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The runs of a folder, and the state of one that is in progress."""
+"""The runs of a folder: a list in pages, which stays quick with thousands of them."""
 
 import json
 from collections.abc import Sequence
@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from mqlab.events.folder import RunFolder
-from mqlab.events.live import ENDED, LIVE_FILE, RUNS, STARTED, read_live
+from mqlab.events.live import LIVE_FILE
 from mqlab.json_values import JsonObject
 from mqlab.report.render.write import HTML_FILE
+from mqlab.serve.live import live_process
 
-# Finished runs that the live view shows, the last ones.
-_MOST_RATES: Final = 400
+PAGE_RUNS: Final = 50
 
 
 @dataclass(frozen=True)
@@ -29,13 +27,40 @@ class RunSummary:
     has_report: bool
     is_live: bool
 
+    @property
+    def words(self) -> str:
+        """The text that a filter searches."""
+        status = "in progress" if self.is_live else self.status
+        return " ".join((self.id, self.study, self.title, self.scale, *self.systems, status)).lower()
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """One page of the runs that a filter finds. `live`: the runs in progress, on whatever page they are."""
+
+    runs: Sequence[RunSummary]
+    page: int
+    pages: int
+    found: int
+    total: int
+    live: Sequence[str]
+
 
 class RunList:
     """The run folders in a folder, the latest first. A folder that has not changed is not read again."""
 
     def __init__(self, parent: Path) -> None:
         self.parent = parent
-        self._known: dict[str, tuple[tuple[int, bool], RunSummary]] = {}
+        self._known: dict[str, tuple[tuple[int, ...], RunSummary]] = {}
+
+    def page(self, number: int = 1, text: str = "") -> RunPage:
+        """The page of that number, or the last one, of the runs that have all words of the text."""
+        runs, words = self.summaries(), text.lower().split()
+        found = [run for run in runs if all(word in run.words for word in words)]
+        pages = max(1, -(-len(found) // PAGE_RUNS))
+        page = min(max(1, number), pages)
+        shown = found[(page - 1) * PAGE_RUNS : page * PAGE_RUNS]
+        return RunPage(shown, page, pages, len(found), len(runs), [run.id for run in runs if run.is_live])
 
     def summaries(self) -> list[RunSummary]:
         found = []
@@ -54,46 +79,24 @@ class RunList:
 
     def _summary(self, meta: Path) -> RunSummary:
         folder = RunFolder(meta.parent)
-        live = live_process(folder.path) is not None
-        has_report = (folder.report / HTML_FILE).is_file()
-        state = (meta.stat().st_mtime_ns, has_report)
+        state = tuple(_changed_ns(file) for file in (meta, folder.report / HTML_FILE, meta.parent / LIVE_FILE))
         known = self._known.get(meta.parent.name)
-        if known is not None and known[0] == state and known[1].is_live == live:
+        # Of a run in progress, the lab may end without a last line.
+        if known is not None and known[0] == state and not known[1].is_live:
             return known[1]
         values: JsonObject = json.loads(meta.read_text(encoding="utf-8"))
         summary = RunSummary(
             meta.parent.name, str(values["study"]), str(values["title"]), str(values["scale"]), str(values["status"]),
-            str(values["started"]), [str(system["name"]) for system in values["systems"]], has_report, live,
+            str(values["started"]), [str(system["name"]) for system in values["systems"]], state[1] > 0,
+            live_process(folder.path) is not None,
         )  # fmt: skip
         self._known[meta.parent.name] = state, summary
         return summary
 
 
-def live_process(folder: Path) -> psutil.Process | None:
-    """The process of a lab that still works on this run folder."""
-    if not (folder / LIVE_FILE).is_file():
-        return None
-    lines = read_live(folder)
-    if not lines or lines[0]["kind"] != STARTED or lines[-1]["kind"] == ENDED:
-        return None
+def _changed_ns(file: Path) -> int:
+    """When the file changed; 0 if there is none."""
     try:
-        process = psutil.Process(int(lines[0]["pid"]))
-        # A later process may have the same number.
-        is_same = process.create_time() <= float(lines[0]["time"]) and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, KeyError, ValueError):
-        return None
-    return process if is_same else None
-
-
-def live_state(folder: Path) -> JsonObject:
-    """The last step of the lab, and the rate of each finished run by its point."""
-    lines = read_live(folder)
-    rates: list[JsonObject] = []
-    before: JsonObject = {}
-    for line in (line for line in lines if line["kind"] == RUNS):
-        if before and line.get("runs_done", 0) > before.get("runs_done", 0) and line.get("rate") is not None:
-            rates.append({"point": before.get("label", ""), "rate": line["rate"]})
-        before = line
-    last = lines[-1] if lines else {}
-    title = lines[0].get("title", "") if lines else ""
-    return {**before, **last, "title": title, "rates": rates[-_MOST_RATES:], "live": live_process(folder) is not None}
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0

@@ -11,10 +11,11 @@ from mqlab.study.language.consistency import deprecations
 from mqlab.study.language.model import Claim, PublishedSetting, StudySource
 from mqlab.study.language.parameters import DEFAULT_SCALE
 from mqlab.study.metric import METRICS
-from mqlab.study.point import Estimate, Phases, Point, Repeat, estimate
+from mqlab.study.point import Phases, Point, Repeat
 from mqlab.study.published import PublishedValue
 from mqlab.study.reader import built_in_studies, load_study, published_studies
 from mqlab.study.repetition import RepetitionRule
+from mqlab.study.rounds.estimate import Estimate, estimate
 from mqlab.study.study import Scenario, Study
 
 __all__ = [

@@ -9,6 +9,7 @@ from mqlab.study.language.parameters import SHORT_NAMES, flatten, format_value, 
 from mqlab.study.language.rates import RateProfile
 from mqlab.study.language.units import PeakShare
 from mqlab.study.language.value_types import Parameters
+from mqlab.study.load.sizes import SizeMix
 from mqlab.study.point import Phases, Point, Repeat
 
 # The largest grid of the published studies has about a thousand cells; ten times that is a mistake.
@@ -26,8 +27,19 @@ def merge(*layers: Parameters) -> Parameters:
             dropped = (second if first & layer.keys() else set()) | (first if second & layer.keys() else set())
             merged = {key: value for key, value in merged.items() if key not in dropped or key in layer}
         for key, value in layer.items():
-            merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+            if not isinstance(value, dict):
+                merged[key] = value
+                continue
+            dropped = _replaced(value) if key == "message" else set()
+            merged[key] = {**{name: kept for name, kept in merged.get(key, {}).items() if name not in dropped}, **value}
     return merged
+
+
+def _replaced(message: Parameters) -> set[str]:
+    """The files of a body have sizes of their own: a size replaces them, and they replace a size."""
+    if "size" in message:
+        return {"body"}
+    return {"size"} if message.get("body") not in (None, "filler") else set()
 
 
 def expand(scenario: str, parameters: Parameters, base: dict[str, str] | None = None) -> list[Point]:
@@ -38,6 +50,9 @@ def expand(scenario: str, parameters: Parameters, base: dict[str, str] | None = 
     check_complete(values)
     swept = {name: value for name, value in values.items() if isinstance(value, tuple)}
     steps = _steps(swept, parameters.get("together", ()))
+    switch = float(parameters["switch"])
+    if switch and not any(name.startswith("settings.") for name in swept):
+        raise ValueError("switch needs a setting with several values, like settings: {trace: [off, low]}")
     if (count := prod(len(step) for step in steps)) > MAX_POINTS:
         raise ValueError(f"its lists give {count} points; at most {MAX_POINTS} are accepted")
     points = {}
@@ -45,7 +60,7 @@ def expand(scenario: str, parameters: Parameters, base: dict[str, str] | None = 
         together: Parameters = {name: value for step in combination for name, value in step.items()}
         chosen = {name: together[name] for name in swept}
         name = ", ".join(f"{short_name(name)}={format_value(name, value)}" for name, value in chosen.items())
-        point = _point(scenario, name, {**values, **chosen}, repeat)
+        point = _point(scenario, name, {**values, **chosen}, repeat, switch)
         if point.name in points:
             raise ValueError(f"the point {point.name} occurs twice")
         points[point.name] = point
@@ -98,7 +113,7 @@ def _repeat(values: Parameters) -> Repeat:
     return Repeat(until=until, least=least, most=most)
 
 
-def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Point:
+def _point(scenario: str, name: str, values: Parameters, repeat: Repeat, switch: float) -> Point:
     domain: Literal["topic", "queue"] = "topic" if "topics" in values else "queue"
     request_reply = values["pattern"] == "request-reply"
     clients = int(values.get("clients", 1 if "threads" in values else 0))
@@ -111,10 +126,15 @@ def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Poin
         texts["requesters"] = str(requesters)
     # A parameter has the name of its field, unless it is set below.
     given = {short_name(each): value for each, value in values.items() if not each.startswith("settings.")}
-    rate = values["rate"]
+    rate, body = values["rate"], values.get("message.body")
+    size = values["message.size"] if body is None else body
     fields = {
         **dict.fromkeys(("producers", "consumers", "responders"), 0),
         **{name: value for name, value in given.items() if name in Point.model_fields},
+        "size": size if isinstance(size, int) else round(size.mean),
+        "sizes": size.text if isinstance(size, SizeMix) else "",
+        "body": "" if body is None else body.text,
+        "contents": () if body is None else body.contents,
         "rate": None if isinstance(rate, PeakShare | RateProfile) else rate,
         "profile": rate.text if isinstance(rate, RateProfile) else "",
         "peak_share": rate.share if isinstance(rate, PeakShare) else None,
@@ -122,6 +142,7 @@ def _point(scenario: str, name: str, values: Parameters, repeat: Repeat) -> Poin
         "requesters": requesters,
         "clients": clients,
         "settings": {short_name(each): value for each, value in values.items() if each.startswith("settings.")},
+        "switch": switch,
         "phases": Phases(**seconds),
     }
     point = Point(scenario=scenario, name=name, parameters=texts, domain=domain, repeat=repeat, **fields)

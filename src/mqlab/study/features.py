@@ -30,7 +30,9 @@ FEATURES: Final = {
     "lazy acknowledgement": Feature(
         "acknowledgements may be late, so messages may be delivered twice", lambda point: point.acknowledge == "dups_ok"
     ),
-    "selectors": Feature("a consumer selects messages by their properties", lambda point: bool(point.selector)),
+    "selectors": Feature(
+        "a consumer selects messages by their properties", lambda point: bool(point.selector or point.properties)
+    ),
     "durable subscriptions": Feature(
         "a subscriber gets the messages of the time it was disconnected", lambda point: point.durable
     ),

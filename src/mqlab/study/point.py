@@ -1,20 +1,22 @@
-"""A point: one combination of swept parameters, with every value resolved. Agents receive it and run it.
+"""A point: one combination of swept parameters, with every value resolved. Agents receive it and run it."""
 
-`estimate` gives the number of runs of points and their time, before anything has run.
-"""
-
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
-from mqlab.study.language.faults import Fault, parse_faults
-from mqlab.study.language.units import format_percent, format_rate, format_time
+from mqlab.study.language.faults import PREPARED_TARGETS, Fault, FaultTarget, parse_faults
+from mqlab.study.language.units import format_percent, format_rate, format_size, format_time
+from mqlab.study.load.body_files import body_sizes
+from mqlab.study.load.sizes import parse_sizes
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.statistics import look_count
 
 _NOT_WORKLOAD: Final = {"name", "parameters", "base", "rate", "peak_share", "profile", "phases", "repeat"}
+
+
+def point_label(scenario: str, name: str) -> str:
+    """How a point is called where its scenario is not told otherwise; `name`: its swept values."""
+    return f"{scenario} ({name})" if name else scenario
 
 
 class _Frozen(BaseModel):
@@ -62,7 +64,12 @@ class Point(_Frozen):
     requesters: int = 0
     responders: int = 0
     clients: int = 0  # connections that the requesters share; 0: as `connections` says
-    size: int  # bytes of the body
+    size: int  # bytes of the body; of bodies that differ, the mean
+    sizes: str = ""  # a mix or a distribution of sizes; "": all bodies have the same
+    body: str = ""  # which files the bodies are, or which template makes them; "": the lab's filler
+    contents: tuple[str, ...] = ()  # of these files, encoded
+    properties: dict[str, str] = {}  # of messages, by name: the values that they take
+    seed: int = 1  # of everything that is drawn: every run of the point has the same messages
     persistent: bool
     acknowledge: Literal["auto", "dups_ok", "client"]
     transaction: int  # messages in a transaction; 0: the session is not transacted
@@ -84,12 +91,34 @@ class Point(_Frozen):
     settings: dict[str, str] = {}  # of the system; they override those of the command line
     faults: str = ""  # what happens to the system, or to the line to it, in each run; "": nothing
     client_cpu: float | None = None  # percent of a core; the report flags runs whose agents exceed it
+    switch: float = 0.0  # seconds of a slice in which the system has the settings of one point; 0: each point has runs
     phases: Phases
     repeat: Repeat
 
     @property
+    def has_varied_bodies(self) -> bool:
+        """Whether the bodies differ in more than their id."""
+        return bool(self.sizes or self.contents)
+
+    @property
+    def body_sizes(self) -> tuple[int, ...]:
+        """Every size that a body may have, in bytes."""
+        if self.contents:
+            return body_sizes(self.body, self.contents)
+        return parse_sizes(self.sizes).sizes if self.sizes else (self.size,)
+
+    @property
+    def bodies(self) -> str:
+        """The sizes of the bodies, as the study writes them."""
+        if self.contents:
+            least, most = min(self.body_sizes), max(self.body_sizes)
+            count = f"{len(self.contents)}, " if len(self.contents) > 1 else ""
+            return f"{self.body} ({count}{format_size(least)} to {format_size(most)})"
+        return self.sizes.replace(" +", ",") or format_size(self.size)
+
+    @property
     def label(self) -> str:
-        return f"{self.scenario} ({self.name})" if self.name else self.scenario
+        return point_label(self.scenario, self.name)
 
     @property
     def work(self) -> str:
@@ -113,8 +142,10 @@ class Point(_Frozen):
         """The rate, as the study writes it."""
         if self.peak_share is not None:
             return f"{format_percent(self.peak_share)} of the peak"
-        if self.profile or self.think:
-            return self.profile or f"max, {format_time(self.think)} between messages"
+        if self.profile:
+            return self.parameters.get("rate", self.profile)
+        if self.think:
+            return f"max, {format_time(self.think)} between messages"
         return "max" if self.rate is None else format_rate(self.rate)
 
     @property
@@ -138,6 +169,11 @@ class Point(_Frozen):
         return parse_faults(self.faults)
 
     @property
+    def prepared_targets(self) -> frozenset[FaultTarget]:
+        """The targets of its faults that a system must be started ready for."""
+        return PREPARED_TARGETS.intersection(fault.target for fault in self.planned_faults)
+
+    @property
     def seconds(self) -> float:
         """The planned seconds of one run without draining; 0 for a fixed amount of work."""
         return self.phases.warmup + self.phases.measure
@@ -148,29 +184,3 @@ class Point(_Frozen):
     @classmethod
     def from_json(cls, text: str) -> "Point":
         return cls.model_validate_json(text)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """The runs on one system: the least if every repetition rule is met at once, the most if none ever is.
-
-    The seconds are those of warm-up and measure phases. Set-up and draining come on top, and so do at most `fixed_runs`
-    runs with a fixed amount of work, because their duration is not known in advance.
-    """
-
-    least_runs: int
-    most_runs: int
-    least_seconds: float
-    most_seconds: float
-    fixed_runs: int = 0
-
-
-def estimate(points: Iterable[Point]) -> Estimate:
-    counted = list(points)
-    return Estimate(
-        sum(point.repeat.least for point in counted),
-        sum(point.repeat.most for point in counted),
-        sum(point.repeat.least * point.seconds for point in counted),
-        sum(point.repeat.most * point.seconds for point in counted),
-        sum(point.repeat.most for point in counted if point.messages is not None),
-    )

@@ -17,6 +17,7 @@ from mqlab.study.language.parameters import FULL, LAB_DEFAULTS, LAB_SCALES
 from mqlab.study.language.setting_values import check_settings
 from mqlab.study.language.value_types import LIST, SINGLE, Parameters, suggest
 from mqlab.study.language.yaml_file import Place, YamlFile
+from mqlab.study.load.study_files import StudyFiles
 from mqlab.study.point import Point
 from mqlab.study.published import read_published
 from mqlab.study.study import Scenario, Study
@@ -74,7 +75,8 @@ def load_study(path_or_name: str | Path, *, own: bool = False) -> Study:
 def read_study(path: Path, *, own: bool = False) -> Study:
     """Return the checked study. `own`: as in `load_study`. Raises StudyError."""
     file = YamlFile(path, required_key="study")
-    form = validated(file, _STUDY)
+    named = StudyFiles(path.parent)
+    form = validated(file, _STUDY, named)
     lines = {} if own else check_settings(file, form)
     scenarios = _scenarios(file, form)
     scales = _scales(file, form)
@@ -103,7 +105,12 @@ def read_study(path: Path, *, own: bool = False) -> Study:
         folder=path.parent,
         own=own,
         setting_lines=lines,
-        files=(path, *([published] if published else []), *([claims_file.path] if claims_file is not file else [])),
+        files=(
+            path,
+            *([published] if published else []),
+            *([claims_file.path] if claims_file is not file else []),
+            *named.used,
+        ),
     )
 
 
@@ -194,10 +201,10 @@ def _file_in_folder(file: YamlFile, name: str, key: str) -> Path:
     return path
 
 
-def validated(file: YamlFile, adapter: TypeAdapter[T]) -> T:
-    """Return the data of the file as an object of the adapter's type. Raises StudyError."""
+def validated(file: YamlFile, adapter: TypeAdapter[T], named: StudyFiles | None = None) -> T:
+    """Return the data of the file as an object of the adapter's type; its values may name files. Raises StudyError."""
     try:
-        return adapter.validate_python(file.data)
+        return adapter.validate_python(file.data, context=named)
     except ValidationError as error:
         findings = [_finding(detail) for detail in error.errors(include_url=False, include_input=False)]
     place, message = min(findings, key=lambda finding: file.line(finding[0]))

@@ -35,6 +35,8 @@ class Scenario:
         own = scale.get("scenarios", {}).get(self.name, {})
         points = expand(self.name, merge(self.parameters, common, own), self.base)
         if self.find is not None:
+            if any(point.switch for point in points):
+                raise ValueError("switch does not go with find; leave one of them out")
             check_searchable(points, self.find)
         return points
 
@@ -109,7 +111,12 @@ class Study:
 
     def copy(self, folder: Path) -> None:
         """Copy the files of the study to `folder`, so that `load_study(folder)` reads it again."""
+        for file, copy in self.copies(folder):
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, copy)
+
+    def copies(self, folder: Path) -> list[tuple[Path, Path]]:
+        """Each file of the study, and the place of its copy in `folder`."""
         study_file, *others = self.files
-        shutil.copyfile(study_file, folder / "study.yaml")
-        for file in others:
-            shutil.copyfile(file, folder / file.name)
+        named = [(file, folder / file.relative_to(study_file.parent)) for file in others]
+        return [(study_file, folder / "study.yaml"), *named]

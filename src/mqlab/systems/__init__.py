@@ -7,7 +7,7 @@ How messages get to a system is the driver's part.
 from typing import Final
 
 from mqlab.registry import Registry
-from mqlab.systems.api import Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import Durability, Hosted, Running, SwitchMoments, System, SystemFailedError, SystemSettingError
 from mqlab.systems.secrets import mask_text
 
 SYSTEMS: Final[Registry[System]] = Registry("mqlab.systems", {
@@ -42,4 +42,7 @@ def system(text: str) -> System:
     return SYSTEMS[name](settings)
 
 
-__all__ = ["SYSTEMS", "Durability", "Hosted", "Running", "System", "SystemFailedError", "SystemSettingError", "system"]
+__all__ = [
+    "SYSTEMS", "Durability", "Hosted", "Running", "SwitchMoments", "System", "SystemFailedError", "SystemSettingError",
+    "system",
+]  # fmt: skip

@@ -81,7 +81,7 @@ class ActiveMQ(Program):
     compiles = True
     version = "5.18.3"
     drivers = ("jms", "stomp", "amqp10")
-    parts: ClassVar[tuple[Part, ...]] = (Java(), Archive(f"org.apache.activemq:apache-activemq:{version}:tar.gz:bin"))
+    parts: tuple[Part, ...] = (Java(), Archive(f"org.apache.activemq:apache-activemq:{version}:tar.gz:bin"))
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "1G"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     running_class = ActiveMQRunning

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal, Self
+from typing import ClassVar, Final, Literal, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ MAX_PACKED: Final = 1_000_000
 # Settings that every system has: they say how the lab talks to it.
 LAB_SETTINGS: Final = ("driver", "packed")
 FileUse = Literal["read", "write"]
+_NOT_STARTED: Final = "the lab did not start it"
 Syncs = Literal["before confirming", "later", "never", "unknown"]
 
 
@@ -57,6 +58,13 @@ class Durability:
     replies: str
 
 
+class SwitchMoments(NamedTuple):
+    """When the lab asked for other settings, and when the system had confirmed them, in ns of the monotonic clock."""
+
+    asked: int
+    confirmed: int
+
+
 class System(ABC):
     """A system that the lab can start. The same system with other settings is another instance."""
 
@@ -73,13 +81,17 @@ class System(ABC):
     # Further features that it lacks with one driver, by the name of the driver.
     lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     # The targets of faults that the lab does not control, each with the reason.
-    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"process": "the lab did not start it"}
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = dict.fromkeys(("process", "disk", "syncs"), _NOT_STARTED)
     # Whether it has a just-in-time compiler (every Java program has): the lab warms it up before runs that count.
     compiles: ClassVar[bool] = False
     # Settings whose value is a path, and whether the system reads or writes that file.
     file_settings: ClassVar[Mapping[str, FileUse]] = {}
+    # Settings that it can change while it runs (`Running.switch`).
+    live_settings: ClassVar[tuple[str, ...]] = ()
     # Whether a study may name it. If not, only the user can, on the command line.
     open_to_studies: ClassVar[bool] = True
+    # The targets of faults that it is started ready for: "disk", a disk of its own, and "syncs", which can be delayed.
+    ready_for: frozenset[FaultTarget] = frozenset()
 
     def __init__(self, settings: dict[str, str]) -> None:
         """`settings` are those that the user or a study chose. Raises SystemSettingError."""
@@ -130,6 +142,16 @@ class System(ABC):
         """The system as it runs a point: with the point's settings, and with what the lab adds to them."""
         del point
         return self.with_settings(settings)
+
+    def made_ready_for(self, targets: frozenset[FaultTarget]) -> Self:
+        """The same system, started ready for faults of these targets."""
+        ready = copy(self)
+        ready.ready_for = targets
+        return ready
+
+    def for_switching(self) -> Self:
+        """The same system, to be started so that its live settings can be switched. Only if it has some."""
+        return self
 
     def again(self) -> Self:
         """The same system under a second name, to compare it with itself."""
@@ -187,6 +209,22 @@ class System(ABC):
         raise SystemFailedError(f"{self.name} cannot be attached to ({address}, {pid}, {folder.name})")
 
 
+class OwnDisk(ABC):
+    """A disk with nothing on it but the data of one system. All methods raise SystemFailedError."""
+
+    @abstractmethod
+    async def fill(self) -> None:
+        """Leave no space on it until `free`, also when the system removes files."""
+
+    @abstractmethod
+    async def free(self) -> None:
+        """Give the space back."""
+
+    @abstractmethod
+    async def remove(self) -> None:
+        """Remove it with all that is on it. The system has ended."""
+
+
 class Running(ABC):
     """A running system. All methods but `empty` and `stop` raise SystemFailedError if it has ended or fails.
 
@@ -203,6 +241,8 @@ class Running(ABC):
     network_bits_per_s: float | None = None
     # A part of the names of all destinations. It must be unique if earlier runs may have left destinations.
     tag: str = ""
+    # The disk of its data, if the system is `ready_for` faults of it.
+    disk: OwnDisk | None = None
 
     @abstractmethod
     async def sample(self) -> JsonObject:
@@ -238,6 +278,10 @@ class Running(ABC):
         """
         return None
 
+    async def switch(self, system: System) -> SwitchMoments:
+        """Change the live settings to those of `system`; return when they are in force."""
+        raise SystemFailedError(f"the settings of {system.name} cannot be changed while it runs")
+
     def kill(self) -> None:
         """Send SIGKILL to all its processes. Its data stays."""
         raise SystemFailedError("the lab cannot kill it")
@@ -257,6 +301,10 @@ class Running(ABC):
     def resume(self) -> None:
         """Let its suspended processes go on (SIGCONT)."""
         raise SystemFailedError("the lab cannot resume it")
+
+    def delay_syncs(self, seconds: float) -> None:
+        """Let every sync of its journal take so much longer."""
+        raise SystemFailedError(f"the lab cannot delay its syncs by {seconds:g} s")
 
     @abstractmethod
     async def stop(self) -> None:

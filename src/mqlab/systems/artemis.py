@@ -58,7 +58,7 @@ class Artemis(Program):
     compiles = True
     version = "2.56.0"
     drivers = ("stomp", "jms", "amqp10")
-    parts: ClassVar[tuple[Part, ...]] = (Java(), Archive(f"org.apache.artemis:apache-artemis:{version}:tar.gz:bin"))
+    parts: tuple[Part, ...] = (Java(), Archive(f"org.apache.artemis:apache-artemis:{version}:tar.gz:bin"))
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "2G"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     running_class = ArtemisRunning

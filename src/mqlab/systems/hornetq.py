@@ -51,7 +51,7 @@ class HornetQ(Program):
     compiles = True
     version = "2.4.9.Final"
     drivers = ("jms",)
-    parts: ClassVar[tuple[Part, ...]] = (
+    parts: tuple[Part, ...] = (
         Java(),
         Jars(
             (f"org.hornetq:hornetq-jms-server:{version}", f"org.hornetq:hornetq-jms-client:{version}"),

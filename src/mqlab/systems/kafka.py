@@ -22,8 +22,11 @@ class Kafka(Program):
     compiles = True
     version = "4.3.1"
     drivers = ("kafka",)
-    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"line": "its clients go to the address that it advertises"}
-    parts: ClassVar[tuple[Part, ...]] = (
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {
+        **Program.lacks_faults,
+        "line": "its clients go to the address that it advertises",
+    }
+    parts: tuple[Part, ...] = (
         Java(),
         Jars((
             f"org.apache.kafka:kafka_2.13:{version}", f"org.apache.kafka:kafka-tools:{version}",

@@ -14,7 +14,7 @@ class Mosquitto(Program):
     title = "Eclipse Mosquitto"
     version = "2.0.11"
     drivers = ("mqtt", "mqtt3")
-    parts: ClassVar[tuple[Part, ...]] = (Debian(("mosquitto",), "mosquitto"),)
+    parts: tuple[Part, ...] = (Debian(("mosquitto",), "mosquitto"),)
     start_seconds = 20.0
     lacks: ClassVar[Mapping[str, str]] = {"depth": "Mosquitto does not tell how many messages wait for a subscriber"}
 

@@ -17,7 +17,7 @@ class Nats(Program):
     title = "NATS (core, and JetStream for persistent messages)"
     version = "2.15.2"
     drivers = ("nats",)
-    parts: ClassVar[tuple[Part, ...]] = (GoProgram(f"github.com/nats-io/nats-server/v2@v{version}"),)
+    parts: tuple[Part, ...] = (GoProgram(f"github.com/nats-io/nats-server/v2@v{version}"),)
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     start_seconds = 20.0

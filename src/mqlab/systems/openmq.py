@@ -85,8 +85,11 @@ class OpenMQ(Program):
     compiles = True
     version = "6.5.1"
     drivers = ("jms",)
-    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"line": "its port mapper sends clients to another port"}
-    parts: ClassVar[tuple[Part, ...]] = (Java(), Archive(f"org.glassfish.mq:mq-distribution:{version}:zip"))
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {
+        **Program.lacks_faults,
+        "line": "its port mapper sends clients to another port",
+    }
+    parts: tuple[Part, ...] = (Java(), Archive(f"org.glassfish.mq:mq-distribution:{version}:zip"))
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "1G", "replies": "standing"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no"), "replies": ("standing", "each")}
     running_class = OpenMQRunning

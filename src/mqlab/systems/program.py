@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import shutil
 import signal
 import socket
@@ -19,11 +20,15 @@ import psutil
 from mqlab.json_values import JsonObject
 from mqlab.study.language.faults import FaultTarget
 from mqlab.systems.api import LAB_SETTINGS, Running, System, SystemFailedError, SystemSettingError
-from mqlab.systems.install.download import Part, install, machine_packages, missing
+from mqlab.systems.install.download import Part, install, machine_packages, missing, of_version
 from mqlab.systems.supervise.supervised_process import SupervisedProcess
 
 _STAMPS: Final = {"later": "confirms before it syncs", "never": "never syncs"}
+_VERSION: Final = "version"
+# It becomes part of a path and of the address of a download.
+_VERSION_FORM: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
+NO_SLOW_SYNCS: Final = "the lab can delay the syncs of the embedded broker only"
 _POLL_SECONDS: Final = 0.05
 # The longest time for one attempt to connect.
 _ATTEMPT_SECONDS: Final = 5.0
@@ -108,11 +113,12 @@ class ProgramRunning(Running):
 class Program(System):
     """A subclass names the parts to install and the settings, and writes the configuration in `launch`."""
 
-    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {}
+    lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {"syncs": NO_SLOW_SYNCS}
 
-    version: ClassVar[str]
+    # The one that the lab was tried with; the setting `version` chooses another.
+    version: str
     # What `install` installs.
-    parts: ClassVar[tuple[Part, ...]]
+    parts: tuple[Part, ...]
     # All settings, with their defaults; and the allowed values of those that have only some.
     defaults: ClassVar[Mapping[str, str]] = _NONE
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -122,13 +128,27 @@ class Program(System):
 
     def __init__(self, settings: dict[str, str]) -> None:
         allowed = {**self.choices, "driver": self.drivers}
+        known = (*LAB_SETTINGS, _VERSION, *self.defaults)
         for key, value in settings.items():
-            if key not in LAB_SETTINGS and key not in self.defaults:
-                names = ", ".join((*LAB_SETTINGS, *self.defaults))
+            if key not in known:
+                names = ", ".join(known)
                 raise SystemSettingError(f"{self.name} has no setting {key!r}; it has: {names}")
             if key in allowed and value not in allowed[key]:
                 raise SystemSettingError(f"{self.name}: {key}: {value!r} is none of {', '.join(allowed[key])}")
         super().__init__(settings)
+        if _VERSION in settings:
+            self._choose_version(settings[_VERSION])
+
+    def _choose_version(self, version: str) -> None:
+        if not _VERSION_FORM.fullmatch(version):
+            raise SystemSettingError(f"{self.name}: version: {version[:80]!r} is not a version like {self.version}")
+        parts = tuple(of_version(part, self.version, version) for part in self.parts)
+        if parts == self.parts and version != self.version:
+            raise SystemSettingError(
+                f"{self.name}: version: the package manager of the machine has one version for all; start two yourself,"
+                " and name them external:label=...,driver=...,address=..."
+            )
+        self.version, self.parts = version, parts
 
     @abstractmethod
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
@@ -163,7 +183,8 @@ class Program(System):
         lacking = [reason for part in self.parts if (reason := missing(part))]
         if not lacking:
             return ""
-        return f"{self.name} is not installed ({', '.join(lacking)}): mqlab systems install {self.name}"
+        name = f"{self.name}:{_VERSION}={self.version}" if _VERSION in self.settings else self.name
+        return f"{name} is not installed ({', '.join(lacking)}): mqlab systems install {name}"
 
     def install(self, say: Callable[[str], None]) -> None:
         for part in self.parts:

@@ -13,7 +13,8 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from mqlab.systems.api import Durability, SystemFailedError
-from mqlab.systems.install.download import Archive, Jars, Java, Part, path_of
+from mqlab.systems.install.download import Archive, Java, Part, path_of
+from mqlab.systems.install.qpid_jms import QPID_JMS
 from mqlab.systems.program import Launch, Program, ProgramRunning
 
 _ASK_SECONDS: Final = 20.0
@@ -47,11 +48,11 @@ class Qpid(Program):
     compiles = True
     version = "9.2.1"
     drivers = ("amqp10", "jms")
-    parts: ClassVar[tuple[Part, ...]] = (
+    parts: tuple[Part, ...] = (
         Java(),
         Archive(f"org.apache.qpid:apache-qpid-broker-j:{version}:tar.gz:bin"),
-        # The client for the driver jms, with a logger that discards everything: the broker comes without a client.
-        Jars(("org.apache.qpid:qpid-jms-client:1.14.0", "org.slf4j:slf4j-nop:2.0.17")),
+        # The client for the driver jms: the broker comes without one.
+        QPID_JMS,
     )
     defaults: ClassVar[Mapping[str, str]] = {"memory": "1536m"}
     running_class = QpidRunning

@@ -48,7 +48,7 @@ class RabbitMQ(Program):
     title = "RabbitMQ"
     version = "3.10.8"
     drivers = ("amqp", "stomp", "mqtt3", "amqp10")
-    parts: ClassVar[tuple[Part, ...]] = (Debian(("rabbitmq-server",), "/usr/lib/rabbitmq/bin/rabbitmq-server"),)
+    parts: tuple[Part, ...] = (Debian(("rabbitmq-server",), "/usr/lib/rabbitmq/bin/rabbitmq-server"),)
     # The share of the machine's memory at which it blocks all publishers.
     defaults: ClassVar[Mapping[str, str]] = {"memory": "0.8"}
     lacks: ClassVar[Mapping[str, str]] = {

@@ -54,7 +54,7 @@ class Redis(Program):
     title = "Redis (pub/sub for topics, streams for queues)"
     version = "7.0.15"
     drivers = ("resp",)
-    parts: ClassVar[tuple[Part, ...]] = (Debian(("redis-server",), "redis-server"),)
+    parts: tuple[Part, ...] = (Debian(("redis-server",), "redis-server"),)
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes"}
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     start_seconds = 20.0

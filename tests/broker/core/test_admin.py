@@ -262,6 +262,7 @@ def test_the_list() -> None:
     queue, temporary, subscription = admin.list_queues(driven.core)
     watched = queue.pop("monitoring")
     assert watched["last_get_ms"] is None
+    assert queue.pop("counters")["put"] == 6
     assert queue == {
         "name": "queue:q",
         "messages": 6,

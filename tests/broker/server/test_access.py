@@ -90,6 +90,8 @@ CASES: dict[str, list[Case]] = {
         Case(ADMINS, {"level": "low"}),
         Case(ADMINS, {"application": "a", "level": "low"}),
     ],
+    "connections": [Case(ALL)],
+    "monitoring": [Case(ALL), Case(ALL, {"level": "low"})],
     "channels": [Case(EVERYBODY)],
     "add_channel": [Case(ALL, {"to": "C", "address": "unix:/nowhere"}, {"to": "B", "address": "unix:/nowhere"})],
     "start_channel": [Case(ADMINS, {"to": "B"}, {"to": "C"})],

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from mqlab.broker.server import broker as server
+from mqlab.broker.server import wall_clock as clocks
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
 from mqlab.client import aio, headers
@@ -24,7 +25,8 @@ class WallClock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead = 0.0
-        monkeypatch.setattr(server, "time_ns", self.time_ns)
+        for module in (server, clocks):
+            monkeypatch.setattr(module, "time_ns", self.time_ns)
         monkeypatch.setattr(headers, "_now_ms", lambda: self.time_ns() // 1_000_000)
 
     def time_ns(self) -> int:
@@ -122,7 +124,7 @@ async def test_an_interruption_between_two_readings_is_no_step(
         readings += 1
         return time.monotonic_ns() + (late if readings in (4, 6, 8, 10) else 0)
 
-    monkeypatch.setattr(server, "monotonic_ns", monotonic_ns)
+    monkeypatch.setattr(clocks, "monotonic_ns", monotonic_ns)
     async with running(local()) as (broker, _):
         broker.now = readings = 0
         late = 10**10

@@ -8,12 +8,13 @@ import pytest
 
 from mqlab.broker import limits
 from mqlab.broker.server import scheduler
+from mqlab.broker.server.adapter.transport import AdapterTransport
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.scheduler import TimeShare
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import StompServerConnection, StompTransport
+from mqlab.broker.server.stomp.connection import StompServerConnection
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Kind
 
@@ -127,7 +128,7 @@ async def _stomp(broker: Broker, reader: asyncio.StreamReader, writer: asyncio.S
     await reader.readuntil(b"\0")
     (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
     transport = inner._frame_transport
-    assert isinstance(transport, StompTransport)
+    assert isinstance(transport, AdapterTransport)
     assert isinstance(transport._connection, StompServerConnection)
     return transport._connection
 

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from mqlab.events.folder import RunFolder
 
 AXE = Path(__file__).with_name("axe.min.js")
 # What belongs to the page itself.
 _OWN = ("file:", "blob:", "data:", "http://127.0.0.1:")
+# A page has as long as a busy machine needs; the time limit of the test ends an endless wait.
+_TIMEOUT_MS = 300_000
+expect.set_options(timeout=_TIMEOUT_MS)
 Scheme = Literal["light", "dark"]
 Open = Callable[..., Page]
 
@@ -45,6 +48,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
             viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=script
         )
         contexts.append(context)
+        context.set_default_timeout(_TIMEOUT_MS)
         page = context.new_page()
         page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))

@@ -59,7 +59,7 @@ def test_the_command_opens_a_page(site: Path, monkeypatch: pytest.MonkeyPatch) -
     assert here("docs", "--path").stdout.strip() == str(site / "index.html")
     unknown = here("docs", "../secret")
     assert unknown.exit_code == 2
-    assert "no page ../secret; there are architecture, broker," in unknown.stderr
+    assert "no page ../secret; there are amqp, architecture, broker," in unknown.stderr
 
 
 def test_a_package_without_its_site_says_how_to_build_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

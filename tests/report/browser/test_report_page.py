@@ -11,13 +11,16 @@ from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 from mqlab.study import built_in_studies, load_study
 from report.fabricated import fabricated
-from report.synthetic_runs import add_system, cut_down
+from report.synthetic_runs import add_latency_slots, add_system, cut_down
 
 from .conftest import Open, Scheme, violations
 
 TABS = ("Answer", "Compare", "Scenarios", "Evidence", "Setup")
 MOST_BYTES = 1_500_000
 MOST_SCREENS = 3
+# What a browser reads before it can draw the first screen: it parses some MB in a second, even on a slow machine.
+MOST_FIRST_BYTES = 60_000
+MOST_FIRST_ELEMENTS = 300
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +31,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     add_system(made, "other", 0.5)
     for row in made.rows["measures"]:
         row["bound_by"] = "broker"
+    add_latency_slots(made, "A", fault="kill broker")
     return write_report(made.write(tmp_path_factory.mktemp("runs") / "two"))
 
 
@@ -69,6 +73,17 @@ def live(figure: Locator) -> Locator:
 
 
 class TestFirstScreen:
+    def test_it_is_the_beginning_of_the_file_and_waits_for_no_script(self, study_page: Path, open_page: Open) -> None:
+        """So it is drawn long before a second is over, which no test can measure on a busy machine."""
+        text = study_page.read_bytes()
+        first = text[: text.index(b"</header>")]
+        assert len(first) <= MOST_FIRST_BYTES
+        assert first.count(b"<") <= MOST_FIRST_ELEMENTS
+        assert not any(late in first for late in (b"<script", b"<svg", b"<link", b"@import", b"url("))
+        page = open_page(study_page, script=False)
+        assert is_on_screen(page, page.locator(".answer").first)
+        assert is_on_screen(page, page.locator(".lights"))
+
     def test_every_study_answers_on_the_first_screen_and_is_short(self, study_page: Path, open_page: Open) -> None:
         assert study_page.stat().st_size <= MOST_BYTES
         for width, height in ((1400, 900), (390, 844)):
@@ -84,6 +99,7 @@ class TestFirstScreen:
     def test_any_width(self, two: Path, open_page: Open, width: int) -> None:
         page = open_page(two, width=width)
         for name in TABS:
+            assert is_on_screen(page, tab(page, name)), name
             tab(page, name).click()
             assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
@@ -209,6 +225,26 @@ class TestCharts:
         assert len(rows) - 1 == figure.locator(".data tbody tr").count()
         assert saved["SVG"].read_text().startswith("<svg")
         assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
+
+    def test_latency_over_time_is_read_by_pointer_and_by_keyboard(self, two: Path, open_page: Open) -> None:
+        page = open_page(two)
+        tab(page, "Evidence").click()
+        page.locator("#latency-over-time summary").first.click()
+        figure = chart(page, "heat-01-a")
+        drawn = live(figure)
+        expect(drawn.locator("text", has_text="kill broker")).to_be_visible()
+        cells = drawn.locator("[fill='#7b3fc0']")
+        cells.first.hover(force=True)
+        expect(page.locator("#vg-tooltip-element")).to_contain_text("took")
+        axis = drawn.locator(".role-axis-label text")
+        before = axis.all_text_contents()
+        figure.get_by_role("button", name="Zoom in").click()
+        expect(axis).not_to_have_text(before)
+        figure.get_by_role("button", name="Table").focus()
+        page.keyboard.press("Enter")
+        heads = figure.locator(".data th").all_inner_texts()
+        assert heads == ["System", "From, s", "To, s", "latency above, s", "up to, s", "Messages"]
+        expect(figure.locator(".data tbody tr")).not_to_have_count(0)
 
     def test_a_narrow_screen_has_charts_of_its_width(self, two: Path, open_page: Open) -> None:
         page = open_page(two, width=360)

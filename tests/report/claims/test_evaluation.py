@@ -160,6 +160,16 @@ def test_an_open_interval_is_said_to_be_unbounded() -> None:
     assert outcome.figures == ("rate.received[A] = 4 (1 to unbounded)",)
 
 
+def test_an_interval_that_excludes_nothing_is_none() -> None:
+    """Of runs that were all disturbed: 0 to unbounded looks like a result."""
+    open_values = {name: Interval(value, 0, math.inf) for name, value in (("A", 127.0), ("B", 100.0))}
+    outcome = evaluate(parse("rate.received[A] / rate.received[B] > 1.1"), Known(open_values))
+    assert outcome.truth is None
+    (found,) = outcome.comparisons
+    assert found.found == "1.27 times (no interval)"
+    assert outcome.figures == ("rate.received[A] / rate.received[B] = 1.27 (no interval)",)
+
+
 @pytest.mark.parametrize("check", ["1 / rate.received[A] > 1", "rate.received[B] / rate.received[A] > 1"])
 def test_division_by_zero_has_no_result(check: str) -> None:
     with pytest.raises(MissingValueError, match="zero"):

@@ -12,6 +12,7 @@ from mqlab.report.comparison.comparison import (
     MetricComparison,
     compare,
 )
+from mqlab.report.comparison.sentence import answer
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.render.formatting import NOT_KNOWN
 
@@ -90,9 +91,12 @@ def changed(results: RunResults, **values: object) -> RunResults:
 
 
 def test_flagged_runs_decide_nothing() -> None:
-    row = only_row(changed(at_a(STEADY, times(0.5)), quiet=False))
+    results = changed(at_a(STEADY, times(0.5)), quiet=False)
+    row = only_row(results)
     assert row.outcome == NOT_KNOWN
     assert row.reason.startswith("all runs of A are flagged")
+    said = answer(compare(results, BASE, NEW))
+    assert said.startswith("The rate of new against base at A is not known: all runs of A are flagged")
 
 
 def test_a_percentile_of_few_observations_is_not_shown() -> None:

@@ -94,6 +94,23 @@ def test_another_machine(write: Write, key: str, value: object, difference: str)
     assert differing_machine(RunResults.of(write(whole_study())), RunResults.of(write(other))) == difference
 
 
+@pytest.mark.parametrize(
+    ("ids", "difference"),
+    [
+        (("3f9a", "3f9a"), ""),
+        (("3f9a", "77b0"), "two machines of one kind, 3f9a and 77b0"),
+        ((None, "77b0"), ""),  # an older version of the lab wrote none
+    ],
+)
+def test_two_machines_of_one_kind(write: Write, ids: tuple[str | None, str], difference: str) -> None:
+    both = []
+    for identity in ids:
+        made = whole_study()
+        made.meta["machine"] = {**made.meta["machine"], "id": identity}
+        both.append(RunResults.of(write(made)))
+    assert differing_machine(*both) == difference
+
+
 def test_a_run_that_does_not_say_its_machine(write: Write) -> None:
     other = whole_study()
     other.meta["machine"] = {}

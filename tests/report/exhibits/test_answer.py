@@ -4,7 +4,7 @@ import pytest
 
 from mqlab.report.claims.verdicts import judge
 from mqlab.report.data.run_results import RunResults
-from mqlab.report.exhibits.answer import answer
+from mqlab.report.exhibits.answer import answer, scenario_answers
 from mqlab.report.render import html, markdown
 from mqlab.report.render.json_document import as_json
 from mqlab.report.render.page import build
@@ -62,20 +62,78 @@ def test_the_second_may_be_better_at_a_point(made: SyntheticRuns, write: Write) 
 
 
 @pytest.mark.parametrize(
-    ("change", "ends"),
+    ("change", "why", "advice"),
     [
-        ({"ci95": None}, "1.33 times (0 to unbounded)"),
-        ({"quiet": False}, "1.33 times (0 to unbounded)"),
+        (
+            {"ci95": None},
+            "all 40 figures come from one run each",
+            "Run it for longer: `mqlab run jms-four-brokers --minutes ",
+        ),
+        (
+            {"quiet": False},
+            "other work on the machine disturbed all runs of all 40 figures",
+            "End the other work (`mqlab",
+        ),
+        (
+            {"bound_by": "lab"},
+            "the lab itself was the limit of all 40 figures, so that both sides may be higher",
+            "Give the lab more agents",
+        ),
     ],
 )
-def test_no_system_is_first_without_an_interval(
-    made: SyntheticRuns, write: Write, change: dict[str, object], ends: str
+def test_without_an_interval_it_says_that_nothing_is_known_why_and_what_to_do(
+    made: SyntheticRuns, write: Write, change: dict[str, object], why: str, advice: str
 ) -> None:
     for row in five_brokers(made).rows["measures"]:
         row.update(change)
     found = of(made, write)
-    assert found.startswith("No system is surely first: the rate at the consumers of hornetq")
-    assert ends in found
+    assert found.startswith(f"It is not known which system has the best rate at the consumers: {why}")
+    assert advice in found
+    assert "unbounded" not in found
+
+
+def test_the_scenarios_whose_runs_were_all_disturbed_are_not_known(made: SyntheticRuns, write: Write) -> None:
+    for row in five_brokers(made).rows["measures"]:
+        row["quiet"] = row["scenario"] != "A"
+    made.rows["measures"] = [row for row in made.rows["measures"] if row["scenario"] in "AB"]
+    results = RunResults.of(write(made))
+    disturbed, quiet = scenario_answers(results)
+    assert disturbed.startswith("Scenario A: not known, other work on the machine disturbed all runs of all 2 figures")
+    assert quiet.startswith("Scenario B: hornetq is ahead: its rate at the consumers is 1.33 times (1.3")
+    assert answer(results, judge(results)).startswith("hornetq (in place of HornetQ 2.1.1) is first: its rate")
+
+
+def test_a_scenario_that_the_lab_bounded_on_both_sides_is_not_known(made: SyntheticRuns, write: Write) -> None:
+    for row in five_brokers(made).rows["measures"]:
+        row["bound_by"] = "lab" if row["scenario"] == "A" else "broker"
+    made.rows["measures"] = [row for row in made.rows["measures"] if row["scenario"] in "AB"]
+    bounded, known = scenario_answers(RunResults.of(write(made)))
+    assert bounded.startswith("Scenario A: not known, the lab itself was the limit of ")
+    assert known.startswith("Scenario B: hornetq is ahead")
+
+
+def test_one_system_whose_runs_were_all_disturbed_has_no_figure(made: SyntheticRuns, write: Write) -> None:
+    for row in made.rows["measures"]:
+        row["quiet"] = False
+    found = of(made, write)
+    assert found.startswith("The highest rate at the consumers of embedded is not known: other work on the machine")
+    assert found.endswith("then run it again: `mqlab run jms-four-brokers`.")
+
+
+def test_runs_that_were_not_steady_were_not_disturbed(made: SyntheticRuns, write: Write) -> None:
+    for row in made.rows["measures"]:
+        row["quiet"] = False
+    for run in made.rows["noise"]:
+        run["unsteady"] = "a trend"
+    found = of(made, write)
+    assert "is not known: no run of all " in found
+    assert "figures had a steady rate; in these runs it was" in found
+    assert found.endswith("choose a larger scale, or `phases` of the study.")
+    page = html.render(build(RunResults.of(write(made))))
+    assert "or <code>phases</code> of the study.</p>" in page
+    for run in made.rows["noise"][:1]:
+        run["disturbed"] = "steal"
+    assert "other work on the machine disturbed all runs of all 8 figures, or they were not steady" in of(made, write)
 
 
 def test_a_second_that_the_lab_bounded_may_be_first(made: SyntheticRuns, write: Write) -> None:

@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from mqlab.events.folder import RunFolder
-from mqlab.pipeline.measure_tables import EventSources, NotMeasuredError, complete_measures
+from mqlab.events.sources import EventSources
+from mqlab.pipeline.measure_tables import NotMeasuredError, complete_measures
 from mqlab.report import write_report
 from mqlab.study import load_study
 from report.conftest import Write

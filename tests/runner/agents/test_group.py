@@ -8,7 +8,7 @@ import pytest
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.group import AgentGroup
-from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.agents.handle import AgentHandle
 from mqlab.runner.agents.receipts import ReceivedNumbers
 
 
@@ -36,7 +36,7 @@ class _Agent:
 @pytest.mark.parametrize("may_repeat", [False, True])
 def test_a_message_that_came_twice_does_not_count_for_one_that_has_not_come(may_repeat: bool) -> None:
     agents = [_Agent((0, 0, 4), (0, 2, 4), (1, 0, 2)), _Agent((0, 0, 1), (0, 3, 2), (0, 5, 3))]
-    group = AgentGroup(cast("list[AgentProcess]", agents))
+    group = AgentGroup(cast("list[AgentHandle]", agents))
     asyncio.run(group.drain({0: 10}, timeout_s=1000.0, may_repeat=may_repeat))
     # After two questions 11 messages have come, of which 6 are different; after three all 10 are there.
     assert [agent.is_empty for agent in agents] == [may_repeat, may_repeat]

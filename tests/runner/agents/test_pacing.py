@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mqlab.runner.agents import pacing
 from mqlab.runner.agents.pacing import ProfileSchedule, RateLimiter, SendSchedule, schedule_of
+from mqlab.runner.timeline import NEVER
 from mqlab.study.language.rates import parse_profile
 from runner.points import point
 
@@ -51,7 +52,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Clock:
 
 def taken(schedule: SendSchedule, number: int) -> list[tuple[int, int]]:
     async def take() -> list[tuple[int, int]]:
-        return [await schedule.next() for _ in range(number)]
+        return [await schedule.next(NEVER) for _ in range(number)]
 
     coroutine = take()
     try:
@@ -142,7 +143,7 @@ def test_no_system_and_no_timer_can_change_the_plan(
 def test_with_the_real_clock_too() -> None:
     async def real() -> list[tuple[int, int]]:
         schedule = SendSchedule(1000, max_count=1, start=time.monotonic_ns())
-        return [await schedule.next() for _ in range(5)]
+        return [await schedule.next(NEVER) for _ in range(5)]
 
     found = asyncio.run(real())
     assert [b[0] - a[0] for a, b in pairwise(found)] == [1_000_000] * 4

@@ -28,7 +28,7 @@ from mqlab.json_values import JsonObject
 from mqlab.runner.agents import process
 from mqlab.runner.agents.assignment import Assignment, roles_of
 from mqlab.runner.agents.bodies import BodyMaker
-from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.agents.launcher import start_agent
 from mqlab.runner.agents.process import Agent
 from mqlab.study import Point
 from mqlab.wire.native.bodies import decode, encode
@@ -345,7 +345,7 @@ def test_a_driver_gets_no_more_at_once_than_does_it_good_unless_each_batch_is_wa
 
 def test_an_agent_does_not_take_the_processor_from_what_it_measures() -> None:
     async def look() -> int:
-        agent = await AgentProcess.start(1)
+        agent = await start_agent(1)
         try:
             # It answers, so it has begun.
             await agent.ask("clock")

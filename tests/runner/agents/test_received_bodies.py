@@ -92,7 +92,7 @@ def test_the_damaged_messages_of_each_range_are_recorded(tmp_path: Path) -> None
     for row in (0, 2, 15):
         bodies[row] = flipped(bodies[row], 99)
     del bodies[10]
-    log = ReceiptLog(Role("consumer", 0, 0), 100, recorder)
+    log = ReceiptLog(Role("consumer", 0, 0), BodyCheck(100), recorder)
     log.record(ReceivedBatch(decode(encode(bodies)), False), 5)
     recorder.close()
     found = [(row["first_seq"], row["count"], row["damaged"]) for row in rows(folder, "receipts")]

@@ -23,6 +23,7 @@ def calibrated(chosen: Point) -> Calibration:
     "chosen",
     [
         point(size=12), point(size=1024, batch=1), point(size=100_000), point(size=8_000_000, batch=1),
+        point(size=68, sizes="50% 12B + 50% 124B"), asking(size=68, sizes="50% 24B + 50% 112B"),
         point(send="confirmed", batch=1), point(transaction=5, persistent=True), point(rate=10.0, selector="seq >= 0"),
         point(load="receive", messages=3), asking(size=12), asking(size=1024, persistent=True),
     ],

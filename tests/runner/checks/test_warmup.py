@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mqlab.runner.conductor import Progress
-from mqlab.runner.run import RunExecution, RunOutcome
+from mqlab.runner.results.outcome import RunOutcome
+from mqlab.runner.run import RunExecution
 from mqlab.study import Point
 from mqlab.systems import Running
 from runner.lab import conducted, rows

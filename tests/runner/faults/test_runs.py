@@ -7,41 +7,12 @@ import pytest
 
 from mqlab.events.folder import RunFolder
 from mqlab.runner.capability import why_unsupported
-from mqlab.study import Point
 from mqlab.systems import system
+from mqlab.systems.disk.mounted_disk import why_no_own_disk
 from mqlab.systems.embedded.process import BrokerProcess
-from runner.lab import Recount, columns, conducted, rows
-from runner.points import RunChanges, point
-from table_rows import Row
+from runner.lab import columns, conducted, rows
 
-
-def faulty(faults: str, measure: float = 1.5, **changes: object) -> Point:
-    declared: RunChanges = {
-        "send": "confirmed", "batch": 1, "rate": 300.0, "persistent": True, "producers": 2, "consumers": 2,
-        "size": 64, "measure": measure, "faults": faults, **changes,  # type: ignore[typeddict-item]
-    }  # fmt: skip
-    return point(**declared)
-
-
-def numbers(folder: RunFolder, table: str) -> list[tuple[int, int]]:
-    """Producer and sequence number of each message in each row."""
-    found = columns(folder, table)
-    ranges = zip(found["producer"], found["first_seq"], found["count"], strict=True)
-    return [(int(producer), int(seq)) for producer, first, count in ranges for seq in range(first, first + count)]
-
-
-def check_run(folder: RunFolder) -> list[Row]:
-    """The run is complete, its counts are those of its events, and every message has arrived. Returns the faults."""
-    (run,) = rows(folder, "runs")
-    assert (run["status"], run["reason"]) == ("complete", "")
-    Recount.of(folder, 1).check_counts(run)
-    sends = columns(folder, "sends")
-    assert set(numbers(folder, "sends")) == set(numbers(folder, "receipts"))
-    confirmed = sends["outcome"] == "confirmed"
-    assert {*zip(sends["producer"][~confirmed], sends["first_seq"][~confirmed], strict=True)} <= {
-        *zip(sends["producer"][confirmed], sends["first_seq"][confirmed], strict=True)
-    }, "what was not confirmed was sent again"
-    return rows(folder, "faults")
+from .faulty_runs import check_run, faulty
 
 
 def test_a_broker_that_stops_and_is_killed(tmp_path: Path) -> None:
@@ -73,6 +44,39 @@ def test_transactions_and_shared_connections_over_restarts(tmp_path: Path) -> No
     assert [row["kind"] for row in check_run(folder)] == ["restart", "restart"]
 
 
+def in_fault(folder: RunFolder) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The sends of a run with one fault, and which of them began while it lasted."""
+    (fault,) = rows(folder, "faults")
+    sends = columns(folder, "sends")
+    return sends, (sends["t_sent"] >= fault["t_start"]) & (sends["t_sent"] < fault["t_end"])
+
+
+def test_a_disk_whose_syncs_take_longer(tmp_path: Path) -> None:
+    folder = conducted(tmp_path, [faulty("slow-disk 50ms at 200ms for 500ms", measure=0.9)])
+    assert [row["kind"] for row in check_run(folder)] == ["slow-disk"]
+    sends, during = in_fault(folder)
+    # The first ones may belong to a sync that began before.
+    waits_s = (sends["t_confirmed"] - sends["t_sent"])[during & (sends["outcome"] == "confirmed")] / 1e9
+    assert np.median(waits_s) >= 0.05
+
+
+@pytest.mark.skipif(bool(why_no_own_disk()), reason=why_no_own_disk())
+def test_a_full_disk_refuses_messages_and_loses_none(tmp_path: Path) -> None:
+    # In files of 64 KiB, what the broker has reserved before lasts for a fraction of the fault.
+    point = faulty("full-disk at 300ms for 1s", measure=1.6, size=2048, settings={"segment_size": "64KiB"})
+    folder = conducted(tmp_path, [point])
+    assert [row["kind"] for row in check_run(folder)] == ["full-disk"]
+    sends, during = in_fault(folder)
+    assert (sends["outcome"][during] != "confirmed").any(), "the broker refused messages"
+    assert str(tmp_path) not in Path("/proc/mounts").read_text(), "the disk is removed"
+
+
+def test_a_full_disk_needs_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    sentence = "no full-disk: only root can mount a disk of its own for the system"
+    assert why_unsupported(system("embedded"), faulty("full-disk at 200ms for 1ms")) == sentence
+
+
 def test_a_broker_that_does_not_start_again_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = BrokerProcess.start
     starts = []
@@ -97,6 +101,17 @@ def test_a_broker_that_does_not_start_again_ends_the_run(tmp_path: Path, monkeyp
     [
         ("external:driver=native,address=tcp:127.0.0.1:1", "kill at 1s", "no kill: the lab did not start it"),
         ("external:driver=native,address=tcp:127.0.0.1:1", "cut at 200ms for 1ms", ""),
+        (
+            "external:driver=native,address=tcp:127.0.0.1:1",
+            "full-disk at 1s for 1s",
+            "no full-disk: the lab did not start it",
+        ),
+        ("nats", "slow-disk 5ms at 1s for 1s", "no slow-disk: the lab can delay the syncs of the embedded broker only"),
+        (
+            "kafka",
+            "slow-disk 5ms at 1s for 1s",
+            "no slow-disk: the lab can delay the syncs of the embedded broker only",
+        ),
         ("openmq", "slow 5ms at 200ms for 1ms", "no slow: its port mapper sends clients to another port"),
         ("embedded", "kill at 200ms and cut at 300ms for 1ms", ""),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from broker.store.workers import Sync
-from mqlab.broker.server import broker, scheduler, startup
+from mqlab.broker.server import broker, scheduler, startup, wall_clock
 from mqlab.broker.server.channels import channel
 from mqlab.broker.server.disk_threads import DoneCallback
 from mqlab.broker.server.native import frame_reader
@@ -100,7 +100,8 @@ def in_place(timeline: Timeline) -> Iterator[None]:
     """Brokers live by this time, on simulated disks."""
     with (
         store_in_place(timeline.clock), patch.object(broker, "time_ns", timeline.clock.time_ns),
-        patch.object(broker, "monotonic_ns", timeline.clock.monotonic_ns),
+        patch.object(wall_clock, "time_ns", timeline.clock.time_ns),
+        patch.object(wall_clock, "monotonic_ns", timeline.clock.monotonic_ns),
         patch.object(scheduler, "time_ns", timeline.clock.time_ns),
         patch.object(frame_reader, "time_ns", timeline.clock.time_ns),
         patch.object(channel, "time", timeline.clock),

@@ -18,6 +18,7 @@ from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.queue import Queue
 from mqlab.broker.core.selectors import compile_selector
 from mqlab.broker.core.transactions.two_phase_commit import overview as prepared_overview
+from mqlab.broker.settings import Level
 from mqlab.json_values import JsonObject
 
 # Long work, a slice at each step. It returns the number of messages.
@@ -39,8 +40,16 @@ def totals(core: Core) -> JsonObject:
         "held_ms": core.flow.held_ms + sum(max(0, now - producer.held_since) // 1000 for producer in core.flow.held),
         "queues": len(core.destinations.queues), "topics": len(core.destinations.routing.topics),
         "subscriptions": len(core.destinations.routing.subscriptions), "prepared": len(core.two_phase_commit.waiting),
-        "sessions": len(core.sessions), "disk_full": core.disk_full, "monitoring": core.settings.monitoring,
+        "sessions": len(core.sessions), "disk_full": core.disk_full, "monitoring": core.monitoring,
     }  # fmt: skip
+
+
+def set_monitoring(core: Core, level: Level) -> None:
+    """Monitor all queues, those to come as well, at this level until the broker ends."""
+    core.monitoring = level
+    core.context.sampling_interval = monitoring.EVERY[level]
+    for queue in core.destinations.all_queues():
+        queue.set_sampling(core.context.sampling_interval)
 
 
 def list_queues(core: Core, is_chosen: Callable[[Queue], bool] = lambda _: True) -> list[JsonObject]:
@@ -68,7 +77,6 @@ def describe(core: Core, name: str) -> JsonObject:
         "held_producers": sum(producer in core.flow.held for source in queue.sources for producer in source.producers),
         "oldest_id": None if oldest is None else oldest.first_id,
         "policy": asdict(queue.policy),
-        "counters": asdict(queue.counters),
         "episodes": [episode._asdict() for episode in core.flow.episodes if episode.destination in sources],
     }
 
@@ -175,7 +183,7 @@ def summary(queue: Queue) -> JsonObject:
     about: JsonObject = {
         "name": queue.full_name, "messages": queue.messages, "bytes": queue.size, "consumers": len(queue.consumers),
         "producers": sum(len(source.producers) for source in queue.sources), "temporary": queue.owner is not None,
-        "monitoring": monitoring.describe(queue),
+        "monitoring": monitoring.describe(queue), "counters": asdict(queue.counters),
     }  # fmt: skip
     if subscription is not None:
         about |= {

@@ -45,6 +45,8 @@ class Core:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        # The level of monitoring now: that of the settings, until an administrator sets another.
+        self.monitoring = settings.monitoring
         self.context = CoreContext(wake_at=self._wake_at, sampling_interval=EVERY[settings.monitoring])
         self.context.dispatch_round_robin, self.context.dispatch_selective = round_robin.dispatch, selective.dispatch
         self.context.save_beyond_extent = save_beyond_extent
@@ -213,6 +215,12 @@ class Core:
             self.records.confirm_when_durable(producer.last_lsn, answer)
         self.records.run_when_durable(producer.last_lsn, self._sent, producer, placement.placed)
 
+    def put(self, queue: Queue, payload: Payload, *, persistent: bool, origin: str) -> None:
+        """Put a message of the broker itself on one queue, such as a retained message on a new subscription's."""
+        placement = place((queue,), payload, persistent=persistent, origin=origin, sender=None)
+        lsn = 0 if placement.put is None else self.records.append(placement.put, queue)
+        self.records.run_when_durable(lsn, self.removal.make_visible, placement.placed)
+
     def acknowledge(self, consumer: CoreConsumer, up_to: int, credit: int) -> None:
         """Acknowledge all deliveries up to this id (0: none), and add credit."""
         if credit > limits.PREFETCH - consumer.credit:
@@ -247,6 +255,11 @@ class Core:
     def requeue_rows(self, consumer: CoreConsumer, first: int, rows: int, *, tried: bool = False) -> None:
         """Requeue these deliveries; marked as delivered only if the application tried to process them."""
         self.removal.requeue(take_to_requeue(consumer, first, rows, tried))
+
+    def reject_rows(self, consumer: CoreConsumer, first: int, rows: int) -> None:
+        """Move these deliveries to the dead letter queue: the application cannot process them."""
+        self.removal.reject(take_to_requeue(consumer, first, rows, tried=True))
+        self.flow.check_memory()
 
     # Transactions
 

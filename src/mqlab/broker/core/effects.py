@@ -62,6 +62,12 @@ class Requeued(NamedTuple):
     consumer: CoreConsumer
 
 
+class Cancelled(NamedTuple):
+    """Tell a client that its consumer has no credit; all deliveries for that credit precede this effect."""
+
+    consumer: CoreConsumer
+
+
 class BrowseEnded(NamedTuple):
     """Tell a client that its browser has seen all messages."""
 
@@ -94,8 +100,8 @@ class Append(NamedTuple):
 
 
 Effect = (
-    Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | Requeued | BrowseEnded | Answer | Continue
-    | Append
+    Deliver | Confirm | Credit | Opened | Finished | Committed | RolledBack | Requeued | Cancelled | BrowseEnded
+    | Answer | Continue | Append
 )  # fmt: skip
 # Any: an action takes only effects of its own type, and a dict cannot say so.
 EffectActions = dict[type, Callable[[Any], None]]

@@ -5,3 +5,6 @@ from mqlab.errors import MqlabError
 
 class CommandError(MqlabError):
     """The core refuses a command; the session goes on."""
+
+    # The kind of refusal, for protocols that have a code for it.
+    code = "refused"

@@ -144,7 +144,7 @@ def describe(queue: MonitoredQueue) -> JsonObject | None:
         "looks": monitor.time.looks,
         "put_rate": _rounded(monitor.put_rate.mean.short, 3),
         "get_rate": _rounded(monitor.get_rate.mean.short, 3),
-        "oldest_age_ms": None if oldest is None else max(0, now - oldest.since) // 1000,
+        "oldest_age_ms": None if oldest is None or not oldest.since else max(0, now - oldest.since) // 1000,
         "last_put_ms": _wall_ms(queue, monitor.last_put),
         "last_get_ms": _wall_ms(queue, monitor.last_get),
     }

@@ -78,8 +78,15 @@ class Removal:
             queue.counters.redelivered += sum(span.rows for span in spans if span.delivered)
             requeue(queue, alive)
             if dead:
-                queue.counters.dead += sum(span.rows for span in dead)
-                self.transfer(queue, dead, self._destinations.queue(parse(queue.policy.dead_letters)[1], internal=True))
+                self._bury(queue, dead)
+
+    def reject(self, unacknowledged: Placed) -> None:
+        """Move messages that a consumer cannot process to the dead letter queue; without room there, requeue them."""
+        for queue, span in unacknowledged:
+            if not queue.closed and self._has_dead_letters(queue, span):
+                self._bury(queue, [span])
+            else:
+                self.requeue([(queue, span)])
 
     def reason_no_space(self, spans: Sequence[Span]) -> str:
         """Why the journal cannot take these messages once more, or ""."""
@@ -157,10 +164,19 @@ class Removal:
             queue.counters.dropped += span.rows
             self.remove([(queue, span)])
 
+    def _bury(self, queue: Queue, dead: Sequence[Span]) -> None:
+        queue.counters.dead += sum(span.rows for span in dead)
+        self.transfer(queue, dead, self._destinations.queue(parse(queue.policy.dead_letters)[1], internal=True))
+
     def _is_dead(self, queue: Queue, span: Span) -> bool:
         """Deliveries before a restart do not count: they may never have reached a consumer."""
-        policy, times = queue.policy, span.delivered - span.doubtful
-        if not 0 < policy.redelivery_limit <= times or queue.full_name == policy.dead_letters:
+        times = span.delivered - span.doubtful
+        return 0 < queue.policy.redelivery_limit <= times and self._has_dead_letters(queue, span)
+
+    def _has_dead_letters(self, queue: Queue, span: Span) -> bool:
+        """Whether the queue has a dead letter queue that can take these messages."""
+        policy = queue.policy
+        if queue.full_name == policy.dead_letters:
             return False
         dead_letters = self._destinations.queues.get(parse(policy.dead_letters)[1])
         if dead_letters is not None and dead_letters.in_memory + span.memory > self._most_dead:

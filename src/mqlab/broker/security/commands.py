@@ -81,6 +81,8 @@ ADMIN_REQUESTS: Final[Table] = {
     "move": (_ADMIN, Requirement(CheckKind.USE, "write", "to")),
     "delete": (_ADMIN,),
     "trace": (Requirement(CheckKind.TRACE),),
+    "monitoring": (Requirement(CheckKind.EVERYTHING, "admin"),),
+    "connections": (Requirement(CheckKind.EVERYTHING, "admin"),),
     "channels": (Requirement(CheckKind.LIST, argument="those with `read` on `queue:transmit.BROKER`"),),
     "add_channel": (Requirement(CheckKind.EVERYTHING, "admin"),),
     "start_channel": _CHANNEL,
@@ -100,6 +102,34 @@ STOMP: Final[dict[str, tuple[str, ...]]] = {
     "COMMIT": ("COMMIT",),
     "ABORT": ("ROLLBACK",),
     "DISCONNECT": (),
+}
+
+# Packets of MQTT, likewise.
+MQTT: Final[dict[str, tuple[str, ...]]] = {
+    "CONNECT": ("HELLO", "OPEN_SESSION", "OPEN_PRODUCER"),
+    "PUBLISH": ("OPEN_PRODUCER", "SEND"),
+    "PUBACK": ("ACKNOWLEDGE_ROWS", "ACKNOWLEDGE"),
+    "PUBREC": ("ACKNOWLEDGE_ROWS", "ACKNOWLEDGE"),
+    "PUBREL": (),
+    "PUBCOMP": (),
+    "SUBSCRIBE": ("OPEN_CONSUMER",),
+    "UNSUBSCRIBE": ("CLOSE", "unsubscribe"),
+    "PINGREQ": (),
+    "DISCONNECT": (),
+}
+
+# Performatives of AMQP, likewise.
+AMQP: Final[dict[str, tuple[str, ...]]] = {
+    "sasl-init": ("HELLO",),
+    "open": ("HELLO", "OPEN_SESSION"),
+    "begin": (),
+    "attach": ("OPEN_PRODUCER", "OPEN_CONSUMER", "OPEN_SESSION", "temporary"),
+    "flow": ("ACKNOWLEDGE", "CANCEL"),
+    "transfer": ("OPEN_PRODUCER", "SEND", "OPEN_SESSION", "COMMIT", "ROLLBACK"),
+    "disposition": ("ACKNOWLEDGE_ROWS", "ROLLBACK"),
+    "detach": ("CLOSE", "unsubscribe", "delete_temporary"),
+    "end": ("CLOSE",),
+    "close": (),
 }
 
 # HTTP pages, on loopback addresses only.

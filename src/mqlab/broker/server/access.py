@@ -38,6 +38,8 @@ _WITHOUT_CHECK: Final = frozenset(
 class AccessDeniedError(CommandError):
     """The user lacks the right, or the object belongs to another connection."""
 
+    code = "denied"
+
 
 class Client(Protocol):
     """A connection whose client has logged in."""

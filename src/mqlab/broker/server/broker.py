@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from time import monotonic_ns, time_ns
-from typing import Final, Protocol, TextIO
+from time import time_ns
+from typing import ClassVar, Final, Protocol, TextIO
 
 from mqlab.broker.core import effects
 from mqlab.broker.core.admin import totals
@@ -24,14 +24,16 @@ from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.channels.registry import ChannelRegistry
 from mqlab.broker.server.disk_threads import DiskThreads, DoneCallback
 from mqlab.broker.server.logins import LoginQueue
+from mqlab.broker.server.mqtt.state import MqttState
 from mqlab.broker.server.native.unfinished_frames import UnfinishedFrames
 from mqlab.broker.server.refusal_log import RefusalLog
 from mqlab.broker.server.scheduler import Scheduler
 from mqlab.broker.server.trace.activity_trace import ActivityTrace
 from mqlab.broker.server.trace.api_trace import ApiTrace
 from mqlab.broker.server.trace.isolation import ObserverErrors
+from mqlab.broker.server.wall_clock import wall_ahead_ns
 from mqlab.broker.settings import Settings
-from mqlab.broker.store.files.layer import Files, RotatingDisk, TracedFiles
+from mqlab.broker.store.files.layer import DelayedSyncs, Files, RotatingDisk, TracedFiles
 from mqlab.broker.store.files.lock import FolderLock
 from mqlab.broker.store.group_commit import MAX_SYNCS_IN_PROGRESS
 from mqlab.broker.store.host import JournalCounters
@@ -56,8 +58,6 @@ _LAZY_FLUSH_SECONDS: Final = 0.001
 _MOST_TIMER_SECONDS: Final = 1.0
 # The wall clock was set if wall clock and monotonic clock have moved apart by this much.
 _CLOCK_STEP_NS: Final = 100_000_000
-# Readings of both clocks. The quickest one counts: the thread may be interrupted between the two clocks.
-_CLOCK_READINGS: Final = 5
 # Random bytes in the name of a temporary queue, so that no client can guess it.
 _TOKEN_BYTES: Final = 16
 # While the disk is full, acknowledgements wait this long to share a record.
@@ -72,7 +72,9 @@ class OpenConnection(Protocol):
     @property
     def user(self) -> User: ...
 
-    def drop(self) -> None: ...
+    def drop(self, *, taken_over: bool = False) -> None: ...
+
+    def describe(self) -> JsonObject | None: ...
 
 
 class Flushable(Protocol):
@@ -87,10 +89,10 @@ class Broker:
         "__dict__", "__weakref__", "_actions", "_busy_wait", "_context", "_effects", "_events_since_sync", "_journal",
         "_running_effects", "_timer", "_timer_due_ms", "_wakes", "_wall_ahead_ns", "now", "scheduler", "unsent",
     )  # fmt: skip
+    core_class: ClassVar[type[Core]] = Core
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.core = Core(settings)
+        self.settings, self.core = settings, self.core_class(settings)
         self._context = self.core.context
         self._effects, self._wakes = self.core.effects, self.core.wake_times
         # The error that stops the broker.
@@ -100,12 +102,13 @@ class Broker:
         # When the current turn began (ns since 1970).
         self.now = 0
         # Nanoseconds by which the wall clock is ahead of the monotonic clock.
-        self._wall_ahead_ns = _wall_ahead_ns()
+        self._wall_ahead_ns = wall_ahead_ns()
         self.guard = Guard()
         self.refusals = RefusalLog()
         self.users = UsersFile(settings.users) if settings.users is not None else None
         self.logins = LoginQueue(self.users, self.guard) if self.users is not None else None
         self.channels = ChannelRegistry(self)
+        self.mqtt = MqttState(self, lambda: len(self.connections))
         # Connections with unsent frames; `run_effects` flushes them.
         self.unsent: list[Flushable] = []
         self._loop = asyncio.get_running_loop()
@@ -136,6 +139,7 @@ class Broker:
             effects.Committed: lambda effect: effect.session.owner.committed(effect),
             effects.RolledBack: lambda effect: effect.session.owner.rolled_back(effect),
             effects.Requeued: lambda effect: effect.consumer.session.owner.taken_back(effect),
+            effects.Cancelled: lambda effect: effect.consumer.session.owner.cancelled(effect),
             effects.BrowseEnded: lambda effect: effect.consumer.session.owner.seen(effect),
             effects.Answer: lambda effect: effect.owner.answer(effect),
             effects.Continue: lambda effect: self.scheduler.defer(partial(self._run_slice, effect.work)),
@@ -165,6 +169,8 @@ class Broker:
 
     def _recover(self, folder: Path) -> None:
         files: Files = RotatingDisk(self.settings.disk_marks) if self.settings.disk_marks else Files()
+        if self.settings.disk_delay is not None:
+            files = DelayedSyncs(files, self.settings.disk_delay)
         recovered = recover(folder, files, self.settings.memory_limit // _RECOVERY_MEMORY_SHARE)
         if self.settings.file_trace is not None:
             self._trace = self.settings.file_trace.open("w")
@@ -195,9 +201,13 @@ class Broker:
         context.monotonic_us = (now - self._wall_ahead_ns) // 1000
         context.now_ms = now // 1_000_000
 
+    def clock_ms(self) -> int:
+        """The time (ms since 1970) by which durations of clients begin, also before the core knows it."""
+        return time_ns() // 1_000_000
+
     def _follow_clock(self) -> None:
         """Compare the wall clock with the monotonic clock, in case it was set."""
-        before_ns, self._wall_ahead_ns = self._wall_ahead_ns, _wall_ahead_ns()
+        before_ns, self._wall_ahead_ns = self._wall_ahead_ns, wall_ahead_ns()
         step_ns = self._wall_ahead_ns - before_ns
         if abs(step_ns) >= _CLOCK_STEP_NS:
             log.info("the clock was set %s by %.3f s", "forward" if step_ns > 0 else "back", abs(step_ns) / 1e9)
@@ -247,6 +257,7 @@ class Broker:
 
     async def close(self) -> None:
         self.scheduler.close()
+        self.mqtt.close()
         for task in self._tasks:
             task.cancel()
         for connection in [*self.connections]:
@@ -386,12 +397,3 @@ class Broker:
     def carry_forward(self, intervals: dict[int, list[tuple[int, int]]], xids: Sequence[str]) -> None:
         self.core.checkpoint(intervals, xids)
         self.run_effects()
-
-
-def _wall_ahead_ns() -> int:
-    """Nanoseconds by which the wall clock is ahead of the monotonic clock."""
-    readings = []
-    for _ in range(_CLOCK_READINGS):
-        before, wall, after = monotonic_ns(), time_ns(), monotonic_ns()
-        readings.append((after - before, wall - (before + after) // 2))
-    return min(readings)[1]

@@ -138,7 +138,10 @@ class TlsHandshake:
             self._broker.connections.discard(self)
             self._broker.guard.release(self._peer)
 
-    def drop(self) -> None:
+    def describe(self) -> None:
+        """Nothing: nobody has logged in."""
+
+    def drop(self, *, taken_over: bool = False) -> None:  # noqa: ARG002 - it has no client id yet
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -25,11 +25,14 @@ class BrokerFailedError(MqlabError):
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[tuple[Broker, list[Address]]]:
+async def running(
+    settings: Settings, broker_class: type[Broker] = Broker
+) -> AsyncIterator[tuple[Broker, list[Address]]]:
     """Run a broker in this event loop; yield it and the addresses it listens on (port 0: the port that was free)."""
     addresses = [Address.parse(text) for text in settings.listen]
     _check_exposure(addresses, settings)
-    broker = Broker(settings)
+    broker = broker_class(settings)
+    broker.mqtt.start()
     servers: list[tuple[Listener, Address]] = []
     metrics: MetricsEndpoint | None = None
     try:

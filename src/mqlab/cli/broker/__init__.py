@@ -11,7 +11,9 @@ from mqlab.cli.broker.check import check
 from mqlab.cli.broker.delete import delete
 from mqlab.cli.broker.example_config import example_config
 from mqlab.cli.broker.list import list_all
+from mqlab.cli.broker.monitoring import monitoring
 from mqlab.cli.broker.move import move
+from mqlab.cli.broker.page import page
 from mqlab.cli.broker.purge import purge
 from mqlab.cli.broker.run import run_server
 from mqlab.cli.broker.show import show_one
@@ -26,7 +28,8 @@ broker = typer.Typer(invoke_without_command=True, subcommand_metavar="[COMMAND [
 broker.callback()(run_server)
 for name, command in {
     "status": status, "list": list_all, "show": show_one, "browse": browse, "purge": purge, "move": move,
-    "delete": delete, "transactions": transactions, "channels": channels, "trace": trace,
+    "delete": delete, "page": page, "transactions": transactions, "channels": channels,
+    "monitoring": monitoring, "trace": trace,
 }.items():  # fmt: skip
     broker.command(name, rich_help_panel=_RUNNING)(command)
 broker.add_typer(users, name="users", rich_help_panel=_FILES)

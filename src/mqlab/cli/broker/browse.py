@@ -1,7 +1,5 @@
 """`mqlab broker browse NAME`: show the messages of a queue and leave them there."""
 
-import base64
-import math
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -12,7 +10,7 @@ from mqlab.cli.broker.common.connection import AsJson, BrokerAdmin, SelectorOpti
 from mqlab.cli.broker.common.safe_output import body_text, cell, show_plain_json
 from mqlab.cli.terminal.console import say, show
 from mqlab.client.message import Message
-from mqlab.wire.native.columns import Value
+from mqlab.client.message_document import message_document
 
 _BODY_WIDTH: Final = 80
 
@@ -40,7 +38,12 @@ async def browse(
             break
         messages.append(message)
     if as_json:
-        show_plain_json({"messages": [_document(message, bodies) for message in messages], "more": more})
+        show_plain_json(
+            {
+                "messages": [message_document(message, most_body_bytes=None if bodies else 0) for message in messages],
+                "more": more,
+            }
+        )
     else:
         show(_table(messages, bodies))
     if more:
@@ -70,29 +73,3 @@ def _time(timestamp_ms: int | None) -> str | None:
     except (OverflowError, ValueError):
         # The sending client chose the timestamp, so it may be out of range.
         return str(timestamp_ms)
-
-
-def _document(message: Message, bodies: bool) -> dict[str, object]:
-    document: dict[str, object] = {
-        name: getattr(message, name)
-        for name in ("id", "timestamp", "destination", "priority", "persistent", "redelivered", "delivery_count",
-                     "correlation_id", "reply_to", "type", "expiration", "deliver_at", "group")
-    }  # fmt: skip
-    document["properties"] = {key: _json_value(value) for key, value in message.properties.items()}
-    document["size"] = len(message.body)
-    if bodies:
-        document |= _body(message.body)
-    return document
-
-
-def _json_value(value: Value) -> Value:
-    """Return infinity and NaN as text: JSON cannot represent them."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _body(body: bytes) -> dict[str, str]:
-    """Return a UTF-8 body as `body`, any other body as `body_base64`."""
-    try:
-        return {"body": body.decode()}
-    except UnicodeDecodeError:
-        return {"body_base64": base64.b64encode(body).decode()}

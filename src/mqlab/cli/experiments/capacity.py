@@ -12,7 +12,8 @@ import yaml
 from mqlab.cli.doctor import warn_of_machine
 from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
-from mqlab.cli.run import IgnoreNoise, run_study
+from mqlab.cli.options import AgentsOption, IgnoreNoiseOption, JsonOption, RunsOption
+from mqlab.cli.run import run_study
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.json_values import JsonObject
@@ -41,12 +42,12 @@ def capacity(
     scenario: Annotated[str | None, typer.Option(help="Its scenario; default: the only one.")] = None,
     within: Annotated[str, typer.Option(help="How close to the limit the rate is found.")] = "1.5%",
     seconds: Annotated[float, typer.Option(min=0.2, help="The measure phase of each run.")] = 3.0,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
-    agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
-    ignore_noise: IgnoreNoise = False,
+    runs: RunsOption = Path("runs"),
+    agents: AgentsOption = 2,
+    ignore_noise: IgnoreNoiseOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Find the highest rate at which a latency goal holds, with a clean audit and a steady state.
 
@@ -57,7 +58,7 @@ def capacity(
         file = Path(folder) / "study.yaml"
         try:
             chosen, found = parse_system(system), LatencyGoal.parse(f"{goal}, within {within}")
-            name, load = ("queue", _WORKLOAD) if study is None else workload_parameters(study, scenario)
+            name, load = ("queue", _WORKLOAD) if study is None else workload_parameters(study, scenario, file.parent)
             file.write_text(_study_text(found, load, name, seconds))
             made = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))

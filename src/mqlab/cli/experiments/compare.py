@@ -4,13 +4,18 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
+from mqlab.cli.doctor import warn_of_machine
+from mqlab.cli.history.options import history_filter, query
 from mqlab.cli.measure import ConfOption, MasterOption, open_folder, spark_target
+from mqlab.cli.options import AgentsOption, IgnoreNoiseOption, JsonOption, OnlyOption, RunsOption
 from mqlab.cli.results.finish import (
     CsvOption,
     HdrLogOption,
@@ -20,18 +25,27 @@ from mqlab.cli.results.finish import (
     OutputFiles,
 )
 from mqlab.cli.results.gates import FailIfOption, exit_with_gates, parse_gates
-from mqlab.cli.run import IgnoreNoise, interleaved_systems, run_study
+from mqlab.cli.run import interleaved_systems, run_study
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.terminal.exit_status import exit_with_status
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
+from mqlab.pipeline.history.dataset import machine_id
+from mqlab.pipeline.history.earlier import EarlierMeasure, earlier_measures
 from mqlab.pipeline.measure_tables import NotMeasuredError, check_measures
 from mqlab.report.comparison.comparison import TOLERANCE, WORSE, SystemComparison
 from mqlab.report.comparison.comparison import compare as compare_systems
 from mqlab.report.comparison.document import comparison_json
-from mqlab.report.comparison.finished_runs import IncomparableRunsError, differing_machine, joined, run_differences
+from mqlab.report.comparison.finished_runs import (
+    IncomparableRunsError,
+    choose_systems,
+    differing_machine,
+    joined,
+    run_differences,
+)
 from mqlab.report.comparison.page import build, write_comparison
 from mqlab.report.comparison.terminal import print_comparison
+from mqlab.report.comparison.with_history import compare_with_history
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.export.csv_file import comparison_csv
 from mqlab.report.export.junit import comparison_suite, junit_xml
@@ -73,7 +87,7 @@ def compare(
         str | None, typer.Option(metavar="STUDY|FILE", help="Run this study on the two systems, in turns.")
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, standard or full.")] = DEFAULT_SCALE,
-    only: Annotated[list[str] | None, typer.Option(help="A scenario; may be repeated.")] = None,
+    only: OnlyOption = None,
     minutes: Annotated[
         float, typer.Option(min=0.1, envvar="MQLAB_MINUTES", help="The time for all runs; each point is run once.")
     ] = MINUTES,
@@ -83,6 +97,9 @@ def compare(
     tolerance: Annotated[str, typer.Option(help="The same: the interval lies within plus or minus this.")] = (
         format_percent(TOLERANCE)
     ),
+    history: Annotated[
+        bool, typer.Option("--history", help="Compare the run BASE with the earlier runs of its history.")
+    ] = False,
     other_machine: Annotated[
         bool, typer.Option("--other-machine", help="Compare runs of different machines all the same.")
     ] = False,
@@ -92,22 +109,27 @@ def compare(
     csv: CsvOption = None,
     openmessaging: OpenMessagingOption = None,
     hdr_log: HdrLogOption = None,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
-    agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
-    ignore_noise: IgnoreNoise = False,
+    runs: RunsOption = Path("runs"),
+    agents: AgentsOption = 2,
+    ignore_noise: IgnoreNoiseOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare two systems, two settings of one, or two runs, at every point. A limit of --fail-if may be +10%."""
     within = _tolerance(tolerance)
     outputs = OutputFiles(junit, markdown, csv, openmessaging, hdr_log)
     outputs.check()
+    if history:
+        _compare_history(base, new, study, system or [], within, fail_if, outputs, master, other_machine, as_json)
+        return
     if study is not None:
         plan = plan_of(base, new, study, scale, only, agents, watch_noise=not ignore_noise)
         gates = parse_gates(fail_if, plan.points, compares=True)
         # The time is for all points, and not for those of undecided claims alone.
         plan = replace(plan, budget=Budget(60 * minutes))
+        if not ignore_noise:
+            warn_of_machine(runs)
         folder = run_study(plan, runs, spark_target(master, conf), PipelineTime(), quiet=True)
         compared = _of_one(folder, [one.label for one in plan.systems])
     else:
@@ -118,17 +140,67 @@ def compare(
     found = compare_systems(
         compared.results, compared.base, compared.new, tolerance=within, gates=all_gates, notes=compared.notes
     )
-    _show(found, compared, as_json=as_json)
+    _finish(found, compared, outputs, has_gates=bool(gates), as_json=as_json)
+
+
+def _finish(
+    comparison: SystemComparison, compared: ComparedRuns, outputs: OutputFiles, *, has_gates: bool, as_json: bool
+) -> None:
+    """Show the comparison, write its files, and end the command with the exit code of its gates."""
+    _show(comparison, compared, as_json=as_json)
     outputs.write(
         compared.runs,
-        lambda: junit_xml([comparison_suite(found)]),
-        lambda: render_markdown(build(found)),
-        lambda: comparison_csv(found),
+        lambda: junit_xml([comparison_suite(comparison)]),
+        lambda: render_markdown(build(comparison)),
+        lambda: comparison_csv(comparison),
     )
-    if not found.rows:
+    if not comparison.rows:
         fail("nothing was compared: the systems have no point in common", Exit.NOTHING_MEASURED)
-    is_worse = not gates and found.count(WORSE)
-    exit_with_gates(found.gates, f"{found.count(WORSE)} of {len(found.rows)} figures are worse" if is_worse else "")
+    worse = 0 if has_gates else comparison.count(WORSE)
+    exit_with_gates(comparison.gates, f"{worse} of {len(comparison.rows)} figures are worse" if worse else "")
+
+
+def _compare_history(
+    run: str, new: str | None, study: str | None, systems: Sequence[str], tolerance: float,
+    fail_if: Sequence[str] | None, outputs: OutputFiles, master: str | None, other_machine: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Compare a finished run with the earlier ones of its history."""
+    if new is not None or study is not None:
+        fail("--history compares one finished run with its history: name only its run folder", Exit.USAGE)
+    folder = _open(run)
+    results = _results(folder)
+    exit_with_status([folder])
+    known = [system.name for system in results.systems]
+    chosen = list(systems) or known
+    if len(chosen) != 1 or chosen[0] not in known:
+        fail(f"{run} has the systems {', '.join(known)}; name one of them: --system NAME", Exit.USAGE)
+    gates = parse_gates(fail_if, results.points, compares=True)
+    system = chosen[0]
+    earlier = _earlier(folder, results, system, master, other_machine=other_machine)
+    comparison = compare_with_history(
+        results, system, earlier, tolerance=tolerance, gates=[*results.study.goals, *gates]
+    )  # fmt: skip
+    compared = ComparedRuns(results, comparison.base, comparison.new, (results,), "compare-with-history")
+    _finish(comparison, compared, outputs, has_gates=bool(gates), as_json=as_json)
+
+
+def _earlier(
+    folder: RunFolder, results: RunResults, system: str, master: str | None, *, other_machine: bool
+) -> list[EarlierMeasure]:
+    """The earlier measures of the same study, scale and system, on the same machine unless told otherwise."""
+    started = results.meta.get("started")
+    if not started:
+        fail(f"{folder.path}: meta.json does not say when it was run, so its history is not known", Exit.USAGE)
+    chosen = history_filter(None, study=[results.study.id], scale=[results.scale], system=[system])
+    find = partial(earlier_measures, before=datetime.fromisoformat(started))
+    measures = query(folder.path.resolve().parent, chosen, master, find)
+    machine = machine_id(results.meta.get("machine") or {})
+    earlier = [measure for measure in measures if other_machine or measure.machine == machine]
+    if measures and not earlier:
+        fail("all earlier runs are of other machines; --other-machine compares with them", Exit.USAGE)
+    if not earlier:
+        fail(f"the history has no earlier run of {results.study.id} at this scale on {system}", Exit.NOTHING_MEASURED)
+    return earlier
 
 
 def _tolerance(text: str) -> float:
@@ -171,9 +243,8 @@ def _finished(base: str, new: str | None, systems: Sequence[str], *, other_machi
     one, other = (_results(folder) for folder in folders)
     if not other_machine and (difference := differing_machine(one, other)):
         fail(f"the runs are of different machines ({difference}); --other-machine compares them", Exit.USAGE)
-    names = _systems_of_two(one, other, systems)
     try:
-        both, (first, second) = joined(one, other, names)
+        both, (first, second) = joined(one, other, choose_systems(one, other, systems))
     except IncomparableRunsError as error:
         fail(str(error), Exit.USAGE)
     notes = run_differences(one, other)
@@ -207,25 +278,6 @@ def _of_one(folder: RunFolder, systems: Sequence[str]) -> ComparedRuns:
             Exit.USAGE,
         )
     return ComparedRuns(results, chosen[0], chosen[1], (results,))
-
-
-def _systems_of_two(base: RunResults, new: RunResults, systems: Sequence[str]) -> tuple[str, str]:
-    """The named ones, the only ones, or the only one that both have."""
-    ours, theirs = ([one.name for one in results.systems] for results in (base, new))
-    if systems:
-        first, second = systems[0], systems[-1]
-    elif len(ours) == len(theirs) == 1:
-        first, second = ours[0], theirs[0]
-    else:
-        common = [name for name in ours if name in theirs]
-        first = second = common[0] if len(common) == 1 else ""
-    if first not in ours or second not in theirs:
-        fail(
-            f"the base has the systems {', '.join(ours)}, the new run {', '.join(theirs)}; "
-            "name one of each: --system BASE --system NEW",
-            Exit.USAGE,
-        )
-    return first, second
 
 
 def _show(found: SystemComparison, compared: ComparedRuns, *, as_json: bool) -> None:

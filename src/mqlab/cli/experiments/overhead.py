@@ -11,9 +11,11 @@ import typer
 import yaml
 from rich.table import Table
 
+from mqlab.cli.doctor import warn_of_machine
 from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
-from mqlab.cli.run import IgnoreNoise, run_study
+from mqlab.cli.options import AgentsOption, IgnoreNoiseOption, JsonOption, RunsOption
+from mqlab.cli.run import run_study
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
@@ -30,6 +32,8 @@ from mqlab.systems.secrets import mask_text
 _WORKLOAD: Final = {
     "pattern": "request-reply", "queues": "1", "requesters": "10", "responders": "10", "message": {"size": "2KiB"},
 }  # fmt: skip
+# How long a value of a setting that is switched while the system runs stays in force.
+_SLICE: Final = "400ms"
 # The metrics to compare, as far as the workload has them.
 _METRICS: Final = ("rate.round_trips", "rate.received", "cpu.message", "cpu.broker")
 
@@ -48,28 +52,38 @@ def overhead(
     workload: Annotated[
         str | None, typer.Option(metavar="STUDY:SCENARIO", help="The load; default: requests and replies of 2 KiB.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, max=1000, help="Runs of each value.")] = 8,
-    seconds: Annotated[float, typer.Option(min=0.2, help="The measure phase of each run.")] = 1.0,
-    runs: Annotated[Path, typer.Option(envvar="MQLAB_RUNS", help="The folder for run folders.")] = Path("runs"),
-    agents: Annotated[int, typer.Option(min=1, max=64, help="Agent processes, which run the roles.")] = 2,
-    ignore_noise: IgnoreNoise = False,
+    rounds: Annotated[int, typer.Option(min=2, max=1000, help="Runs of each value, or of all of them.")] = 8,
+    seconds: Annotated[float, typer.Option(min=0.2, help="How long each value is measured in a run.")] = 1.0,
+    runs: RunsOption = Path("runs"),
+    agents: AgentsOption = 2,
+    separate: Annotated[
+        bool, typer.Option("--separate", help="A run for each value, even if the system can switch while it runs.")
+    ] = False,
+    ignore_noise: IgnoreNoiseOption = False,
     master: MasterOption = None,
     conf: ConfOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Measure the cost of settings. Runs of base and treated values alternate, so that drift affects both alike."""
+    """Measure the cost of settings.
+
+    Base and treated values take turns, so that drift affects both alike: every 400 ms within a run if the system can
+    change the setting while it runs, otherwise run by run.
+    """
     target = spark_target(master, conf)
     with tempfile.TemporaryDirectory(prefix="mqlab-overhead-") as folder:
         file = Path(folder) / "study.yaml"
         try:
             chosen = parse_system(system)
             settings = [_setting(text, chosen) for text in setting]
-            file.write_text(_study_text(settings, _parameters(workload), rounds, seconds))
+            live = () if separate else chosen.live_settings
+            file.write_text(_study_text(settings, _parameters(workload, file.parent), rounds, seconds, live))
             study = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
             order = RunPlan(study, "full", study.points("full", ()), [chosen], agents, command, not ignore_noise)
         except (SystemSettingError, StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
+        if not ignore_noise:
+            warn_of_machine(runs)
         run_folder = run_study(order, runs, target, PipelineTime(), quiet=True)
     costs = _costs(run_folder)
     if as_json:
@@ -102,18 +116,20 @@ def _setting_text(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-def _parameters(workload: str | None) -> JsonObject:
-    """Return the parameters of the workload as in a study file."""
+def _parameters(workload: str | None, folder: Path) -> JsonObject:
+    """Return the parameters of the workload as in a study file in this folder."""
     if workload is None:
         return dict(_WORKLOAD)
     name, _, scenario = workload.rpartition(":")
     if not name:
         raise ValueError(f"--workload {workload}: write STUDY:SCENARIO")
-    return workload_parameters(name, scenario)[1]
+    return workload_parameters(name, scenario, folder)[1]
 
 
-def _study_text(settings: Sequence[SettingComparison], parameters: JsonObject, rounds: int, seconds: float) -> str:
-    """Return a study file with a scenario for each setting."""
+def _study_text(
+    settings: Sequence[SettingComparison], parameters: JsonObject, rounds: int, seconds: float, live: Sequence[str]
+) -> str:
+    """Return a study file with a scenario for each setting. The system can change `live` settings while it runs."""
     title = "The cost of settings: " + ", ".join(f"{setting.key} {' '.join(setting.treated)}" for setting in settings)
     phases = {"warmup": "200ms", "measure": f"{seconds:g}s"}
     repeat = {"until": "none", "least": f"{rounds}", "most": f"{rounds}"}
@@ -122,6 +138,7 @@ def _study_text(settings: Sequence[SettingComparison], parameters: JsonObject, r
             **parameters,
             "settings": {**parameters.get("settings", {}), setting.key: [setting.base, *setting.treated]},
             "base": {setting.key: setting.base},
+            "switch": _SLICE if setting.key in live and _can_switch(parameters) else "none",
         }
         for setting in settings
     }
@@ -131,6 +148,11 @@ def _study_text(settings: Sequence[SettingComparison], parameters: JsonObject, r
     return yaml.safe_dump(study, sort_keys=False)
 
 
+def _can_switch(parameters: JsonObject) -> bool:
+    """Whether slices of a run of this workload can be compared: it is a load for a time, and nothing else changes."""
+    return not {"messages", "faults"} & parameters.keys() and parameters.get("load", "both") == "both"
+
+
 def _costs(folder: RunFolder) -> list[JsonObject]:
     """Return the rows of the impacts table, in the order of the points."""
     rows = [row for row in read_table(folder, "impacts") if row["metric"] in _METRICS]
@@ -138,7 +160,7 @@ def _costs(folder: RunFolder) -> list[JsonObject]:
 
 
 def _table(costs: Sequence[JsonObject]) -> Table:
-    say("The change of each metric against the base, from interleaved runs:")
+    say("The change of each metric against the base, by values that took turns:")
     return table_of(("setting", "against", "metric", "change", "95 % interval"), map(_cells, costs))
 
 

@@ -1,6 +1,5 @@
 """`mqlab history trend`: each metric over the run folders, with its change points."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,11 +10,11 @@ from mqlab.cli.history import options
 from mqlab.cli.history.options import history_filter, query
 from mqlab.cli.measure import MasterOption
 from mqlab.cli.terminal.console import show, show_json, table_of
+from mqlab.cli.terminal.sparkline import sparkline
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.history.trends import Trend, trends
 from mqlab.report.render import formatting
 
-_BARS: Final = "▁▂▃▄▅▆▇█"
 # The last values that a line shows.
 _SHOWN: Final = 24
 
@@ -54,16 +53,11 @@ def _cells(found: Trend) -> tuple[str, ...]:
     ]
     last = formatting.quantity(found.values[-1], found.unit)
     texts = [formatting.plain(text or "") for text in place]
-    return (*texts, str(len(found.values)), _bars(found.values[-_SHOWN:]), last, "; ".join(changes))
+    return (*texts, str(len(found.values)), sparkline(found.values, _SHOWN), last, "; ".join(changes))
 
 
 def _percent(before: float, after: float) -> str:
     return f"{100 * (after / before - 1):+.1f} %" if before else f"{before:g} to {after:g}"
-
-
-def _bars(values: Sequence[float]) -> str:
-    least, span = min(values), max(values) - min(values)
-    return "".join(_BARS[int((value - least) / span * (len(_BARS) - 1)) if span else 0] for value in values)
 
 
 def _as_json(found: Trend) -> JsonObject:

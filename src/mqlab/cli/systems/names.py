@@ -1,6 +1,7 @@
 """Systems by the names that a user gives on the command line."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 
@@ -8,6 +9,9 @@ from mqlab.cli.terminal.console import Exit, fail
 from mqlab.runner.capability import driver_class
 from mqlab.systems import SYSTEMS, System, SystemFailedError, SystemSettingError, system
 
+_EMBEDDED: Final = "embedded"
+# In place of a name: every system that can be measured here now.
+_INSTALLED: Final = "installed"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 SystemArgument = Annotated[str, typer.Argument(metavar="NAME[:setting=value,...]", show_default=False)]
 
@@ -42,3 +46,19 @@ def not_ready(chosen: System) -> str:
     except SystemFailedError as error:
         return str(error)
     return ""
+
+
+def installed_systems() -> list[System]:
+    """The embedded broker first, and every system with its default settings that can be measured here now."""
+    others = (load_default(name) for name in sorted(SYSTEMS) if name != _EMBEDDED)
+    loaded = (system for system in others if not isinstance(system, str))
+    return [SYSTEMS[_EMBEDDED]({}), *(system for system in loaded if not not_ready(system))]
+
+
+def with_installed(names: Sequence[str]) -> list[str]:
+    """The names of systems as the user gave them, with those of all installed systems for the word `installed`."""
+    if _INSTALLED not in names:
+        return [*names]
+    return list(
+        dict.fromkeys([*(name for name in names if name != _INSTALLED), *(s.name for s in installed_systems())])
+    )

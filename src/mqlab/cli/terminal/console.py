@@ -1,6 +1,8 @@
 """Shared by all commands: output, errors and exit codes."""
 
+import atexit
 import json
+import os
 import sys
 from collections.abc import Iterable
 from enum import IntEnum
@@ -41,6 +43,14 @@ def fail(message: str, code: Exit) -> NoReturn:
     """Print the message on stderr and end the command with this exit code."""
     print_error(message)
     raise typer.Exit(code)
+
+
+def exit_at_once() -> NoReturn:
+    """Run the exit handlers, flush the output and end the process without finalization."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(Exit.INTERRUPTED)
 
 
 def print_error(message: str) -> None:

@@ -5,7 +5,6 @@ Python's finalization may hang. Nothing is lost: the events are on disk, and mea
 """
 
 import asyncio
-import atexit
 import os
 import signal
 import sys
@@ -16,7 +15,7 @@ from typing import NoReturn
 
 import psutil
 
-from mqlab.cli.terminal.console import Exit, say
+from mqlab.cli.terminal.console import exit_at_once, say
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,10 +46,8 @@ def exit_on_signal(message: str) -> Iterator[None]:
 
     def exit_now(_: int, __: FrameType | None) -> NoReturn:
         say(f"mqlab: {message}")
-        for child in psutil.Process().children(recursive=True):
-            # A child may end by itself meanwhile.
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
+        _end_output()
+        end_children()
         exit_at_once()
 
     before = {number: signal.signal(number, exit_now) for number in _SIGNALS}
@@ -61,9 +58,15 @@ def exit_on_signal(message: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def exit_at_once() -> NoReturn:
-    """Run the exit handlers, flush the output and end the process without finalization."""
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
+def _end_output() -> None:
+    """Discard what is written to stderr from now on: threads that use Java report its end with a traceback."""
     sys.stderr.flush()
-    os._exit(Exit.INTERRUPTED)
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+
+
+def end_children() -> None:
+    """Kill all processes below this one."""
+    for child in psutil.Process().children(recursive=True):
+        # A child may end by itself meanwhile.
+        with suppress(psutil.NoSuchProcess):
+            child.kill()

@@ -1,13 +1,21 @@
-"""Progress bars: the runs, the phase of the present run, and the tables of the pipeline."""
+"""The progress of a command: on a terminal a live table of rates with a bar, otherwise plain lines."""
 
 from types import TracebackType
 
+from rich.console import Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from mqlab.cli.terminal.console import stderr_console
+from mqlab.cli.terminal.rate_table import RateTable
 from mqlab.events.schema import MEASURE, WARM_UP
 from mqlab.runner.conductor import Progress as LoadProgress
 from mqlab.study.language.units import format_duration
+
+# The lines of a terminal that the bar, the phase and the table's head take, with one that stays free.
+_OTHER_LINES = 5
+_MOST_LINES = 12
 
 
 class ProgressBars:
@@ -16,48 +24,59 @@ class ProgressBars:
     def __init__(self) -> None:
         self._console = stderr_console()
         self._bars = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"),
-            TimeElapsedColumn(), console=self._console, transient=True, disable=not self._console.is_terminal,
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=None), TimeElapsedColumn(),
+            console=self._console, expand=True,
         )  # fmt: skip
-        self._runs: TaskID | None = None
-        self._tables: TaskID | None = None
+        self._rates = RateTable()
+        self._task: TaskID | None = None
+        self.detail = ""
         self._last_label = ""
+        self._live = Live(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
 
     def __enter__(self) -> "ProgressBars":
-        self._bars.start()
+        if self._console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._bars.stop()
+        self._live.stop()
 
     def update_load(self, progress: LoadProgress) -> None:
-        if self._runs is None:
-            self._runs = self._bars.add_task("runs", detail="")
+        self._rates.update(progress)
         # The duration of a fixed amount of work is not known.
         timed = progress.phase in (WARM_UP, MEASURE) and progress.phase_seconds > 0
         seconds = f" ({progress.phase_seconds:g} s)" if timed else ""
         run = f"{progress.runs_done + 1} of {progress.runs_expected}: {progress.label}"
-        self._bars.update(
-            self._runs, completed=progress.runs_done, total=progress.runs_expected,
-            detail=f"{run}, {progress.phase}{seconds}{_so_far(progress)}",
-        )  # fmt: skip
+        self.detail = f"{run}, {progress.phase}{seconds}{_so_far(progress)}"
+        self._show("runs", progress.runs_done, progress.runs_expected)
         if not self._console.is_terminal and progress.label != self._last_label:
             self._last_label = progress.label
             self._console.print(f"run {run}{_so_far(progress)}")
 
     def start_measures(self) -> None:
-        if self._runs is not None:
-            self._bars.remove_task(self._runs)
-            self._runs = None
-        self._tables = self._bars.add_task("measures", total=None, detail="starting Spark")
+        self.detail = "starting Spark"
+        self._show("measures", 0, None)
         if not self._console.is_terminal:
             self._console.print("measures: Spark reads the events")
 
     def update_measures(self, table: str, done: int, total: int) -> None:
-        assert self._tables is not None
-        self._bars.update(self._tables, completed=done, total=total, detail=table)
+        self.detail = table
+        self._show("measures", done, total)
+
+    def _show(self, name: str, done: int, total: int | None) -> None:
+        if self._task is None or self._bars.tasks[0].description != name:
+            if self._task is not None:
+                self._bars.remove_task(self._task)
+            self._task = self._bars.add_task(name)
+        self._bars.update(self._task, completed=done, total=total)
+
+    def _render(self) -> RenderableType:
+        width, height = self._console.size
+        table = self._rates.render(width, min(_MOST_LINES, height - _OTHER_LINES))
+        line = Text(self.detail, no_wrap=True, overflow="ellipsis")
+        return Group(*([table] if table else []), self._bars, line)
 
 
 def _so_far(progress: LoadProgress) -> str:

@@ -34,11 +34,12 @@ FLAVOURS: Final = {
     "activemq": Amqp10Flavour("queue://{}", "topic://{}"),
     "rabbitmq": Amqp10Flavour("/queue/{}", "/topic/{}", selectors=False),
     "qpid": Amqp10Flavour("{}", "amq.topic/{}"),
+    "mqlab": Amqp10Flavour("queue://{}", "topic://{}"),
 }
 
 
 class Amqp10Driver(api.Driver):
-    """Options: user, password, flavour (artemis, activemq, rabbitmq, qpid; default: artemis)."""
+    """Options: user, password, flavour (artemis, activemq, rabbitmq, qpid, mqlab; default: artemis)."""
 
     async def connect(self, application: str = "") -> api.DriverConnection:
         chosen = self.options.get("flavour", "artemis")

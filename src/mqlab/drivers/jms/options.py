@@ -47,6 +47,11 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
         # A plain name would become a queue.
         "topic": "amq.topic/{name}",
     },
+    "mqlab": {
+        "factory": "org.apache.qpid.jms.JmsConnectionFactory",
+        "url": "amqp://{host}:{port}?jms.receiveNoWaitLocalOnly=true",
+        "confirm": "listener",
+    },
     "ibmmq": {
         "factory": "com.ibm.mq.jms.MQConnectionFactory",
         "url": "",

@@ -5,7 +5,7 @@ Messages travel message by message through the plain API; packed ones through th
 
 import pyarrow as pa
 
-from mqlab.client import aio
+from mqlab.client import aio, producer
 from mqlab.drivers import api
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.native.links import NativeReceiver, NativeSender, column_of, translated
@@ -16,8 +16,9 @@ _PRELOAD_BATCH = 1000
 
 
 class NativeDriver(api.Driver):
-    # The client library coalesces the messages of one call, and the times of a call hold for all of them.
-    max_send_messages = 64
+    # A frame of the client library, which coalesces the messages of one call.
+    max_send_bytes = producer.MAX_BYTES
+    max_send_messages = producer.MAX_ROWS
     has_batches = True
     frame_each = False
 

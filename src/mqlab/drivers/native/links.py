@@ -1,8 +1,9 @@
 """Links of the native driver: sender and receiver."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from mqlab.wire.native.bodies import BINARY, Bodies, MalformedPayloadError, enco
 from mqlab.wire.native.columns import PROPERTY, encode_columns
 
 # Messages that one call of the driver returns at most: its time holds for all of them.
-_MAX_RECEIVED: Final = 64
+_MAX_RECEIVED: Final = 4096
 Column = np.ndarray[tuple[int], np.dtype[np.integer]]
 
 
@@ -54,13 +55,14 @@ class NativeSender(_NativeLink, Sender):
         """Messages have ids and timestamps, as those of any application."""
         rows, size = bodies.shape
         data = bodies.tobytes()
-        messages = (data[at : at + size] for at in range(0, rows * size, size))
+        starts = range(0, rows * size, size)
         try:
             if self._persistent or wait or properties is not None:
-                await self._send_singles(messages, wait, properties)
+                await self._send_singles([data[at : at + size] for at in starts], wait, properties)
             else:
-                for body in messages:
-                    await self._producer.send(body)
+                send = self._producer.send
+                for at in starts:
+                    await send(data[at : at + size])
                 # The library has coalesced them: they leave at this turn of the loop, if the socket takes them.
                 await asyncio.sleep(0)
         except MessagingError as error:
@@ -83,7 +85,7 @@ class NativeSender(_NativeLink, Sender):
         await super().close()
         self.frames = self._producer.frames
 
-    async def _send_singles(self, messages: Iterable[bytes], wait: bool, properties: Properties | None) -> None:
+    async def _send_singles(self, messages: list[bytes], wait: bool, properties: Properties | None) -> None:
         """One frame each. The plain `send` always confirms a persistent message, and no other."""
         sends = []
         for row, body in enumerate(messages):
@@ -104,7 +106,6 @@ class NativeReceiver(_NativeLink, Receiver):
     def __init__(self, session: aio.Session, consumer: aio.Consumer, *, packed: bool = False) -> None:
         super().__init__(session, consumer)
         self._consumer = consumer
-        self._bodies = consumer.bodies()
         self._acknowledges = session.acknowledge_mode == "client"
         self._packed = packed
         # A transaction ends after its last message.
@@ -132,7 +133,7 @@ class NativeReceiver(_NativeLink, Receiver):
             self.frames += 1
         bodies = [message.body]
         more = min(len(self._consumer.unread), self._max_messages - 1)
-        bodies += [await anext(self._bodies) for _ in range(more)]
+        bodies += islice(self._consumer.ready_bodies(), more)
         return ReceivedBatch(Bodies.of(bodies), message.redelivered)
 
 

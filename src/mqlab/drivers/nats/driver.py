@@ -57,7 +57,8 @@ class NatsConnection(api.DriverConnection):
             raise api.DriverError("NATS has no transactions")
         if not persistent:
             return NatsSender(self._client, names)
-        await self._create(names)
+        self._check_jetstream()
+        await create_stream(self._client, names)
         return JetStreamSender(self._client, names)
 
     async def receiver(self, destination: str, options: api.ReceiverOptions) -> api.Receiver:
@@ -74,9 +75,7 @@ class NatsConnection(api.DriverConnection):
             await self.subscribe(destination, options)
             consumer = JetStreamConsumer(self._client, names, escaped(options.durable), options.prefetch, inbox)
         elif self._has_jetstream:
-            name = await self._create(names) or f"reader-{secrets.token_hex(8)}"
-            if not names.is_queue:
-                await create_consumer(self._client, names, name, durable=False)
+            name = await self._create(names, options)
             consumer = JetStreamConsumer(self._client, names, name, options.prefetch, inbox)
         subscription = None if options.durable else NatsSubscription(self._client, names, inbox)
         await self._client.flush()
@@ -89,9 +88,9 @@ class NatsConnection(api.DriverConnection):
         if not persistent:
             return NatsRequester(self._client, requests)
         replies = NatsNames.of(reply_to)
-        await self._create(requests)
         self._check_jetstream()
-        await create_stream(self._client, replies)
+        for stream in (requests, replies):
+            await create_stream(self._client, stream)
         return await JetStreamRequester.open(self._client, requests, replies)
 
     async def responder(self, destination: str, *, prefetch: int, persistent: bool) -> api.Responder:
@@ -103,8 +102,8 @@ class NatsConnection(api.DriverConnection):
             subscription = NatsSubscription(self._client, names, inbox, keeps_replies=True)
             await self._client.flush()
             return NatsResponder(self._client, inbox, subscription)
-        await self._create(names)
-        consumer = JetStreamConsumer(self._client, names, SHARED, prefetch, inbox)
+        name = await self._create(names, api.ReceiverOptions(prefetch))
+        consumer = JetStreamConsumer(self._client, names, name, prefetch, inbox)
         await self._client.flush()
         return JetStreamResponder(self._client, inbox, consumer)
 
@@ -114,7 +113,9 @@ class NatsConnection(api.DriverConnection):
         if names.is_queue or options.selector:
             raise api.DriverError("a durable subscription is to a topic, and without a selector")
         await create_stream(self._client, names, also_core=True)
-        await create_consumer(self._client, names, escaped(options.durable), durable=True)
+        await create_consumer(
+            self._client, names, escaped(options.durable), durable=True, redeliver_after_s=options.redeliver_after_s
+        )
         self._durable[options.durable] = names
 
     async def unsubscribe(self, durable: str) -> None:
@@ -130,14 +131,15 @@ class NatsConnection(api.DriverConnection):
                 await receiver.close()
         await self._client.close()
 
-    async def _create(self, names: NatsNames) -> str:
-        """Create the stream; for a queue also its consumer. Return the consumer's name or ""."""
+    async def _create(self, names: NatsNames, options: api.ReceiverOptions) -> str:
+        """Create the stream and a consumer of it: of a queue the shared one. Return the consumer's name."""
         self._check_jetstream()
         await create_stream(self._client, names)
-        if not names.is_queue:
-            return ""
-        await create_consumer(self._client, names, SHARED, durable=True)
-        return SHARED
+        name = SHARED if names.is_queue else f"reader-{secrets.token_hex(8)}"
+        await create_consumer(
+            self._client, names, name, durable=names.is_queue, redeliver_after_s=options.redeliver_after_s
+        )
+        return name
 
     def _check_jetstream(self) -> None:
         if not self._has_jetstream:

@@ -17,7 +17,7 @@ from mqlab.wire.native.bodies import Bodies
 _MAX_UNCONFIRMED: Final = 4096
 _MAX_UNCONFIRMED_BYTES: Final = 16 << 20
 # Long enough that JetStream never redelivers a message to a slow consumer that still works on it.
-_ACK_WAIT_NS: Final = 600 * 10**9
+_ACK_WAIT_SECONDS: Final = 600.0
 _INACTIVE_NS: Final = 3600 * 10**9
 # Error code: a stream of this name exists with other subjects.
 _STREAM_EXISTS: Final = 10058
@@ -41,11 +41,21 @@ async def create_stream(client: NatsClient, names: NatsNames, *, also_core: bool
 
 
 async def create_consumer(
-    client: NatsClient, names: NatsNames, name: str, *, durable: bool, filtered: str = ""
+    client: NatsClient,
+    names: NatsNames,
+    name: str,
+    *,
+    durable: bool,
+    filtered: str = "",
+    redeliver_after_s: float | None = None,
 ) -> None:
-    """Create the consumer of a queue or of a subscription; a `durable` one stays without a receiver."""
+    """Create the consumer of a queue or of a subscription; a `durable` one stays without a receiver.
+
+    JetStream redelivers what is not acknowledged after `redeliver_after_s`, also if the connection was lost before.
+    """
+    ack_wait_ns = round((redeliver_after_s or _ACK_WAIT_SECONDS) * 1e9)
     config: dict[str, object] = {
-        "name": name, "ack_policy": "explicit" if names.is_queue else "all", "ack_wait": _ACK_WAIT_NS,
+        "name": name, "ack_policy": "explicit" if names.is_queue else "all", "ack_wait": ack_wait_ns,
         "deliver_policy": "all" if names.is_queue else "new", "replay_policy": "instant", "max_ack_pending": -1,
     }  # fmt: skip
     if durable:

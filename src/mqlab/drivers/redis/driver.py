@@ -73,7 +73,9 @@ class RedisConnection(api.DriverConnection):
         inbox, subscribed = await self._inbox(
             destination, options.prefetch, subscribes=is_topic and not options.durable
         )
-        reader = StreamReader(await self._client(), self._control, stream, options.prefetch, inbox)
+        reader = StreamReader(
+            await self._client(), self._control, stream, options.prefetch, inbox, options.redeliver_after_s
+        )
         await reader.open()
         if options.durable:
             self._durable[options.durable] = stream

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from mqlab.drivers.api import DriverError
@@ -17,6 +18,8 @@ SHARED: Final = b"all"
 _MAX_READ: Final = 10_000
 _MAX_INHERITED: Final = 100_000
 _UNBLOCK_INTERVAL_S: Final = 0.05
+# How often, in the time after which a reader claims the messages of others, it looks for them.
+_LOOKS: Final = 10
 
 
 class RedisStream:
@@ -44,10 +47,20 @@ class RedisStream:
 
 
 class StreamReader:
-    """Reads a stream into an inbox on demand. Reads block `client`; all other commands go over `control`."""
+    """Reads a stream into an inbox on demand. Reads block `client`; all other commands go over `control`.
+
+    `redeliver_after_s`: it claims what another consumer of the group has not acknowledged for so long, since Redis
+    does not notice that a consumer is gone. None: it claims only what consumers have left in order.
+    """
 
     def __init__(
-        self, client: RedisClient, control: RedisClient, stream: RedisStream, max_read: int, inbox: Inbox[bytes]
+        self,
+        client: RedisClient,
+        control: RedisClient,
+        stream: RedisStream,
+        max_read: int,
+        inbox: Inbox[bytes],
+        redeliver_after_s: float | None = None,
     ) -> None:
         self._client = client
         self._control = control
@@ -59,6 +72,8 @@ class StreamReader:
         self._last = b"0-0"
         self._read_reply: asyncio.Future[resp.Value] | None = None
         self._closing = False
+        self._redeliver_after_s = redeliver_after_s
+        self._claiming: asyncio.Task[None] | None = None
         client.on_lost(inbox.fail)
 
     async def open(self) -> None:
@@ -69,6 +84,8 @@ class StreamReader:
         if stream.group:
             await stream.create(self._control)
             await self._inherit()
+            if self._redeliver_after_s is not None:
+                self._claiming = asyncio.ensure_future(self._claim_repeatedly(self._redeliver_after_s))
             return
         newest = await self._control.call(b"XREVRANGE", stream.key, b"+", b"-", b"COUNT", b"1")
         if isinstance(newest, resp.StreamEntries):
@@ -93,6 +110,8 @@ class StreamReader:
     async def close(self, unacknowledged: list[bytes]) -> None:
         """End the consumer; the next one of the group inherits its unacknowledged messages."""
         self._closing = True
+        if self._claiming is not None:
+            self._claiming.cancel()
         if self._read_reply is not None:
             await with_timeout(self._unblocked(self._read_reply))
         stream = self._stream
@@ -143,12 +162,25 @@ class StreamReader:
         abandoned = await self._control.call(b"SPOP", stream.abandoned, b"1000")
         for name in abandoned if isinstance(abandoned, list) else []:
             assert isinstance(name, bytes)
-            count = b"%d" % _MAX_INHERITED
-            pending = await self._control.call(b"XPENDING", stream.key, stream.group, b"-", b"+", count, name)
-            rows = pending if isinstance(pending, list) else []
-            ids = [row[0] for row in rows if isinstance(row, list) and isinstance(row[0], bytes)]
-            if ids:
-                claimed = await self._control.call(b"XCLAIM", stream.key, stream.group, self._name, b"0", *ids)
-                if isinstance(claimed, resp.StreamEntries):
-                    self._put(claimed, True)
+            await self._claim(0, name)
             await self._control.call(b"XGROUP", b"DELCONSUMER", stream.key, stream.group, name)
+
+    async def _claim_repeatedly(self, idle_s: float) -> None:
+        """Until the connection is lost, or the reader closes."""
+        with suppress(DriverError):
+            while True:
+                await asyncio.sleep(idle_s / _LOOKS)
+                await self._claim(round(idle_s * 1000))
+
+    async def _claim(self, idle_ms: int, *consumer: bytes) -> None:
+        """Take over what others, or one of them, have had without an acknowledgement for so long."""
+        stream, idle = self._stream, b"%d" % idle_ms
+        words = (b"XPENDING", stream.key, stream.group, b"IDLE", idle, b"-", b"+", b"%d" % _MAX_INHERITED, *consumer)
+        pending = await self._control.call(*words)
+        rows = [row for row in pending if isinstance(row, list)] if isinstance(pending, list) else []
+        ids = [row[0] for row in rows if isinstance(row[0], bytes) and row[1] != self._name]
+        if ids:
+            # Of several readers that claim the same message, the first gets it: it is not idle any more.
+            claimed = await self._control.call(b"XCLAIM", stream.key, stream.group, self._name, idle, *ids)
+            if isinstance(claimed, resp.StreamEntries):
+                self._put(claimed, True)

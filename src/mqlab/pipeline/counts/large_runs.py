@@ -12,8 +12,10 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mqlab.events.compacted import join_groups
+from mqlab.events.sources import LARGE_TABLES, EventSources, count_rows
 from mqlab.pipeline.counts.row_groups import GroupBounds, RowGroup, by_file, row_groups, splits
-from mqlab.pipeline.counts.run_partitions import LARGE_TABLES, count_rows, windows_by_run
+from mqlab.pipeline.counts.run_partitions import windows_by_run
 from mqlab.pipeline.counts.run_source import (
     EventPartition,
     add_counts,
@@ -24,7 +26,6 @@ from mqlab.pipeline.counts.run_source import (
 )
 from mqlab.pipeline.event_tables import local_table
 from mqlab.pipeline.kernels import blocks
-from mqlab.pipeline.measure_tables import EventSources
 
 # A run with more event rows is cut into blocks that have at most so many, unless a single cell has more. A send counts
 # once for each subscription of its destination, as the sweep takes it.
@@ -44,7 +45,7 @@ def find_large(sources: EventSources, rows: dict[int | None, int]) -> set[int | 
 def _swept_rows(sources: EventSources, rows: int) -> int:
     """The rows of one run, with a send once for each subscription."""
     sends = sum(count_rows(sources, ("sends",)).values())
-    subscriptions = blocks.count_subscriptions(read_files("roles", sources.readable_files("roles")))
+    subscriptions = blocks.count_subscriptions(read_files("roles", sources.local_groups("roles")))
     return rows + sends * (max(subscriptions.values(), default=1) - 1)
 
 
@@ -65,7 +66,8 @@ class LargeRuns:
         }
         self._small_files = {table: sources.readable(table) for table in ("roles", "clocks")}
         self._windows = windows_by_run(windows)
-        self._subscriptions = blocks.count_subscriptions(read_files("roles", sources.readable_files("roles")))
+        self._sharing = sources.sharing
+        self._subscriptions = blocks.count_subscriptions(read_files("roles", sources.local_groups("roles")))
         self._bits = blocks.cell_bits(max(self._subscriptions.values(), default=0), BLOCK_ROWS)
 
     def splits(self) -> list[EventPartition]:
@@ -92,9 +94,14 @@ class LargeRuns:
     def _partition(self, runs: Container[int | None], groups: list[RowGroup]) -> EventPartition:
         """`runs`: those of the groups. A file without a run may have events of all of them."""
         partition = EventPartition(groups=by_file(groups))
-        partition.windows = {run: times for run, times in self._windows.items() if None in runs or run in runs}
+        partition.sharing = {run: of for run, of in self._sharing.items() if None in runs or run in runs}
+        members = {member for sharing in partition.sharing.values() for member in sharing}
+        partition.windows = {
+            run: times for run, times in self._windows.items() if None in runs or run in runs or run in members
+        }
         for table, files in self._small_files.items():
-            partition.files[table] = [
-                file.location for file in files if None in runs or file.run is None or file.run in runs
-            ]
+            partition.files[table] = join_groups(
+                (file.location, file.group_numbers)
+                for file in files if None in runs or file.run is None or file.run in runs
+            )  # fmt: skip
         return partition

@@ -47,7 +47,7 @@ class FileRows(NamedTuple):
 def row_groups(table: str, files: Iterable["EventFile"]) -> Iterator[RowGroup]:
     for file in files:
         for number, rows in enumerate(file.row_group_sizes()):
-            yield RowGroup(table, file.location, file.run, number, rows)
+            yield RowGroup(table, file.location, file.run, file.first_group + number, rows)
 
 
 def by_file(groups: Iterable[RowGroup]) -> RowGroups:

@@ -17,18 +17,18 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from mqlab.events import schema
+from mqlab.events.compacted import FileGroups, read_groups
 from mqlab.pipeline.counts.row_groups import BOUNDS, RowGroups, count_bounds, read_rows
 from mqlab.pipeline.kernels import blocks, run_counts, run_deliveries
 from mqlab.pipeline.kernels.blocks import EarlierAbove, Extent
-from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks
+from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks, of_sharing_runs
 
-_ADDED: Final = {"deliveries": run_deliveries.SCHEMA, **run_counts.SCHEMAS}
+_ADDED: Final = {**run_deliveries.SCHEMAS, **run_counts.SCHEMAS}
 # The tables that cut large runs into blocks.
 _OF_BLOCKS: Final = {"cells": blocks.CELLS, "bounds": BOUNDS}
 SCHEMAS: Final = {**_ADDED, **_OF_BLOCKS}
@@ -47,26 +47,30 @@ _NOT_SUMMED: Final = {"longest": "max", "largest_batch": "max", "first": "min", 
 
 @dataclass
 class EventPartition:
-    """The work of a task: whole `files` by table, and the windows of `RunWindow` by run.
+    """The work of a task: `files` by table, whole or some of their row groups, and the windows of `RunWindow` by run.
 
     A split of large runs has the bits of cells, and some row groups; a block has what `blocks.Block` has.
     """
 
-    files: dict[str, list[str]] = field(default_factory=lambda: {table: [] for table in NEEDED})
+    files: dict[str, list[FileGroups]] = field(default_factory=lambda: {table: [] for table in NEEDED})
     windows: dict[int, list[int]] = field(default_factory=dict)
     rows: int = 0
     groups: RowGroups = field(default_factory=dict)
     cell_bits: int | None = None
     extents: list[Extent] = field(default_factory=list)
     earlier_above: list[EarlierAbove] = field(default_factory=list)
+    # The runs that share the events of one of them, by that one.
+    sharing: dict[int, list[int]] = field(default_factory=dict)
 
     def paths(self) -> Iterator[str]:
-        for files in (*self.files.values(), *self.groups.values()):
-            yield from files
+        for files in self.files.values():
+            yield from (path for path, _ in files)
+        for groups in self.groups.values():
+            yield from groups
 
     def placed(self, places: Mapping[str, str]) -> "EventPartition":
         """The same with other paths of its files."""
-        files = {table: [places[path] for path in paths] for table, paths in self.files.items()}
+        files = {table: [(places[path], numbers) for path, numbers in of] for table, of in self.files.items()}
         groups = {table: {places[path]: each for path, each in of.items()} for table, of in self.groups.items()}
         return replace(self, files=files, groups=groups)
 
@@ -179,25 +183,28 @@ def _count_contents(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _count(partition: EventPartition) -> Iterator[tuple[str, pa.Table]]:
-    windows = {int(run): RunWindow(*times) for run, times in partition.windows.items()}
+    windows = {int(run): RunWindow.of(times) for run, times in partition.windows.items()}
+    sharing = {int(run): runs for run, runs in partition.sharing.items()}
     if partition.cell_bits is not None:
-        yield from _count_split(partition, windows, partition.cell_bits)
+        yield from _count_split(partition, windows, sharing, partition.cell_bits)
         return
-    events = align_clocks(read_block(partition) if partition.extents else _read_whole(partition))
-    yield "deliveries", run_deliveries.run_deliveries(events, windows)
-    yield "gaps", run_counts.gaps(events["sends"])
-    if not partition.extents:
-        yield from run_counts.row_counts(events, windows).items()
+    recorded = align_clocks(read_block(partition) if partition.extents else _read_whole(partition))
+    for events in of_sharing_runs(recorded, sharing):
+        yield from run_deliveries.run_deliveries(events, windows).items()
+        yield "gaps", run_counts.gaps(events["sends"])
+        if not partition.extents:
+            yield from run_counts.row_counts(events, windows).items()
 
 
 def _count_split(
-    partition: EventPartition, windows: Mapping[int, RunWindow], cell_bits: int
+    partition: EventPartition, windows: Mapping[int, RunWindow], sharing: Mapping[int, list[int]], cell_bits: int
 ) -> Iterator[tuple[str, pa.Table]]:
     others = _read_whole(partition)
     for table, groups in partition.groups.items():
         for part in read_rows(table, groups):
             events = align_clocks({**others, table: part.rows})
-            yield from run_counts.row_counts(events, windows).items()
+            for of_run in of_sharing_runs(events, sharing):
+                yield from run_counts.row_counts(of_run, windows).items()
             if table in ("sends", "receipts"):
                 yield "cells", blocks.count_cells(events[table], cell_bits)
                 yield "bounds", count_bounds(part)
@@ -232,8 +239,6 @@ def _widen(name: str, rows: pa.Table) -> pa.Table:
     return pa.table({column: (columns | absent)[column] for column in _SCHEMA.names}, _SCHEMA).combine_chunks()
 
 
-def read_files(table: str, files: list[str]) -> pa.Table:
-    fields = schema.TABLES[table]
-    if not files:
-        return fields.empty_table()
-    return ds.dataset(files, schema=fields, format="parquet").to_table(columns=[*NEEDED[table]])
+def read_files(table: str, files: Iterable[FileGroups]) -> pa.Table:
+    """The columns that are needed."""
+    return read_groups(pa.schema([schema.TABLES[table].field(name) for name in NEEDED[table]]), files)

@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from mqlab.json_values import JsonObject
 from mqlab.pipeline.kernels.change_points import find_change_points
 from mqlab.study.metric import METRICS
 
@@ -64,6 +66,24 @@ def trends(history: DataFrame) -> list[Trend]:
     """The trend of each series; disturbed and thin measures do not count. Spark computes each series in one task."""
     counted = history.where("quiet IS DISTINCT FROM false AND NOT thin")
     rows = counted.groupBy(*_SERIES).applyInArrow(_trend, from_arrow_schema(_SCHEMA)).toArrow().to_pylist()
+    return _sorted(rows)
+
+
+def trends_of(history: pa.Table) -> list[Trend]:
+    """The same of rows that are here already: for a page, which must not wait for Spark."""
+    is_quiet = pc.fill_null(history["quiet"], fill_value=True)
+    counted = history.filter(pc.and_(is_quiet, pc.invert(pc.fill_null(history["thin"], fill_value=False))))
+    rows = []
+    for series in counted.group_by([*_SERIES]).aggregate([]).to_pylist():
+        same = pa.chunked_array([pa.repeat(pa.scalar(True), len(counted))])
+        for name in _SERIES:
+            value = series[name]
+            same = pc.and_(same, pc.is_null(counted[name]) if value is None else pc.equal(counted[name], value))
+        rows += _trend(counted.filter(same)).to_pylist()
+    return _sorted(rows)
+
+
+def _sorted(rows: Sequence[JsonObject]) -> list[Trend]:
     found = [Trend(**{**row, "changes": [LevelChange(**change) for change in row["changes"]]}) for row in rows]
     return sorted(found, key=lambda trend: [str(getattr(trend, name)) for name in _SERIES])
 

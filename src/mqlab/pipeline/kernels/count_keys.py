@@ -10,6 +10,11 @@ NANOSECONDS: Final = 1_000_000_000
 SLOTS_A_SECOND: Final = 5
 SLOT: Final = NANOSECONDS // SLOTS_A_SECOND
 
+# Latencies over time: the most slots of a run, each of some whole SLOTs; and the buckets of the fine histogram that
+# are one here, so that about eight are a decade.
+MOST_LATENCY_SLOTS: Final = 100
+COARSE_BUCKETS: Final = 152
+
 # The delivery classes of an audit. A message counts once for each subscription, in every class that it belongs to.
 DELIVERY_CLASSES: Final = (
     "delivered", "lost", "resent", "duplicated", "duplicated_resent", "duplicated_marked", "recovered", "out_of_order",

@@ -16,10 +16,11 @@ _ROWS: Final = 4096
 _ONES: Final = 0xFFFFFFFF
 
 
-def crc32c(content: bytes | memoryview) -> int:
+def crc32c(content: bytes | memoryview, crc: int = 0) -> int:
+    """`crc`: of the text before the content, whose checksum is continued."""
     data = np.frombuffer(content, np.uint8)
     width = len(data) // _ROWS
-    state = _advance(np.array([_ONES], np.uint32), data[: len(data) - width * _ROWS].reshape(1, -1))
+    state = _advance(np.array([crc ^ _ONES], np.uint32), data[: len(data) - width * _ROWS].reshape(1, -1))
     if width:
         rows = _advance(np.zeros(_ROWS, np.uint32), data[len(data) - width * _ROWS :].reshape(_ROWS, width))
         # The state before the rows goes through all of them.

@@ -1,7 +1,8 @@
 """Histograms of durations with logarithmic buckets: percentiles of any number of messages from few rows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -57,3 +58,12 @@ def percentiles(histogram: DataFrame, per_mille: dict[str, int], keys: Sequence[
         .agg(fn.max("longest").alias("longest"), *map(fn.expr, ranks))
         .selectExpr(*keys, *values)
     )
+
+
+def percentile_s(messages: Mapping[int, int], per_mille: int, longest_ns: float = math.inf) -> float | None:
+    """The same in seconds, of a histogram in memory: messages by bucket. None if it is empty."""
+    buckets = sorted(messages)
+    reached = zip(buckets, accumulate(messages[bucket] for bucket in buckets), strict=True)
+    total = sum(messages.values())
+    bucket = next((bucket for bucket, cumulated in reached if cumulated * 1000 >= total * per_mille), None)
+    return None if bucket is None else min(GROWTH**bucket, longest_ns) / 1e9

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqlab.events.schema import CONFIRMED
-from mqlab.pipeline.kernels.count_keys import SLOT, SUCCESS_CODES
+from mqlab.pipeline.kernels.count_keys import COARSE_BUCKETS, SLOT, SUCCESS_CODES
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
 from mqlab.pipeline.kernels.run_events import NEVER, Array, RunWindow, array, distinct, highest_before, keys
 
@@ -27,6 +27,7 @@ SCHEMAS: Final = {
     "round trips": pa.schema({
         "run": _INT, "bucket": _INT, **dict.fromkeys(("arrived", "mismatched", "messages"), _LONG), **_TIMED,
     }),
+    "response slots": pa.schema({"run": _INT, "slot": _INT, "bucket": _INT, "messages": _LONG}),
     "confirmations": pa.schema({"run": _INT, "bucket": _INT, "messages": _LONG, "sends": _LONG, **_TIMED}),
     "operation counts": pa.schema({
         "run": _INT, "application": _TEXT, "operation": _TEXT, "bucket": _INT, "count": _LONG, **_TIMED,
@@ -43,6 +44,7 @@ def row_counts(events: Mapping[str, pa.Table], windows: Mapping[int, RunWindow])
     return {
         "activity": _activity(events["sends"], events["receipts"], windows),
         "round trips": _round_trips(events["round_trips"], windows),
+        "response slots": _response_slots(events["round_trips"], windows),
         "confirmations": _confirmations(events["sends"], windows),
         "operation counts": _operation_counts(events["operations"]),
     }
@@ -52,14 +54,20 @@ class _Windows:
     """The windows of the runs of some rows, as columns; NEVER where a run has none."""
 
     def __init__(self, runs: Array, windows: Mapping[int, RunWindow]) -> None:
-        known, place = distinct(runs)
-        by_run = [windows.get(run, RunWindow(NEVER)) for run in known.tolist()]
-        self.load_start, self._start, self._end = (
-            np.array([window[part] for window in by_run], np.int64)[place] for part in range(3)
+        known, self._place = distinct(runs)
+        self._by_run = [windows.get(run, RunWindow(NEVER)) for run in known.tolist()]
+        self.load_start, self._start, self.measure_end = (
+            np.array([window[part] for window in self._by_run], np.int64)[self._place] for part in range(3)
         )
+        self.latency_slot = np.array([window.latency_slot for window in self._by_run], np.int64)[self._place]
 
     def within_measure(self, times: Array) -> Array:
-        return (times >= self._start) & (times < self._end)
+        inside = (times >= self._start) & (times < self.measure_end)
+        for place, window in enumerate(self._by_run):
+            if window.edges:
+                of_run = self._place == place
+                inside[of_run] = window.within_measure(times[of_run])
+        return inside
 
 
 def _activity(sends: pa.Table, receipts: pa.Table, windows: Mapping[int, RunWindow]) -> pa.Table:
@@ -115,6 +123,23 @@ def _round_trips(trips: pa.Table, windows: Mapping[int, RunWindow]) -> pa.Table:
     }
     sums = dict.fromkeys(("arrived", "mismatched", "messages"), "sum")
     return _group("round trips", rows, ("run", "bucket"), sums | _OF_TIMED)
+
+
+def _response_slots(trips: pa.Table, windows: Mapping[int, RunWindow]) -> pa.Table:
+    """Count replies by the slot in which their requests were planned and by the coarse bucket of the response time."""
+    run, planned, received = (array(trips[name]) for name in ("run", "t_planned", "t_received"))
+    of_runs = _Windows(run, windows)
+    is_during_load = (planned >= of_runs.load_start) & (planned < of_runs.measure_end) & (of_runs.measure_end != NEVER)
+    counted = (received != NEVER) & is_during_load
+    run, planned, received = run[counted], planned[counted], received[counted]
+    bucket = np.ceil(np.log(np.maximum(received - planned, 1)) / LOG_GROWTH)
+    rows = {
+        "run": run,
+        "slot": (planned - of_runs.load_start[counted]) // of_runs.latency_slot[counted],
+        "bucket": np.ceil(bucket / COARSE_BUCKETS).astype(np.int64),
+        "messages": np.ones(len(run), np.int64),
+    }
+    return _group("response slots", rows, ("run", "slot", "bucket"), {"messages": "sum"})
 
 
 def _confirmations(sends: pa.Table, windows: Mapping[int, RunWindow]) -> pa.Table:

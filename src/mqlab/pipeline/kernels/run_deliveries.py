@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqlab.events.schema import CONFIRMED, UNKNOWN
-from mqlab.pipeline.kernels.count_keys import DELIVERY_CLASSES
+from mqlab.pipeline.kernels.count_keys import COARSE_BUCKETS, DELIVERY_CLASSES
 from mqlab.pipeline.kernels.deliveries import NO_SUBSCRIPTION
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
 from mqlab.pipeline.kernels.run_events import (
@@ -37,13 +37,20 @@ _COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "roles": ("run", "role", "number", "destination", "subscription"),
     "clocks": ("run", "error"),
 }  # fmt: skip
-SCHEMA: Final = pa.schema([
-    ("run", pa.int32()), ("bucket", pa.int32()),
-    *((name, pa.int64()) for name in ("messages", *DELIVERY_CLASSES, "early")),
-    ("nanoseconds", pa.decimal128(38, 0)), ("longest", pa.int64()),
-])  # fmt: skip
+SCHEMAS: Final = {
+    "deliveries": pa.schema([
+        ("run", pa.int32()), ("bucket", pa.int32()),
+        *((name, pa.int64()) for name in ("messages", *DELIVERY_CLASSES, "early")),
+        ("nanoseconds", pa.decimal128(38, 0)), ("longest", pa.int64()),
+    ]),
+    "latency slots": pa.schema({
+        "run": pa.int32(), "slot": pa.int32(), "bucket": pa.int32(), "messages": pa.int64(),
+    }),
+}  # fmt: skip
 # The bucket of messages without a latency.
 _NO_BUCKET: Final = -1
+# More than the coarse bucket of the longest time.
+_COARSE_END: Final = 256
 
 
 class _Ranges(NamedTuple):
@@ -68,19 +75,25 @@ class _Pieces(NamedTuple):
     received: Array
 
 
-def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, RunWindow]) -> pa.Table:
-    """Return the classes of each run by latency bucket, as `delivery_classes` does.
+def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, RunWindow]) -> dict[str, pa.Table]:
+    """Return the classes of each run by latency bucket, as `delivery_classes` does, and its `latency slots`.
 
     `events` are on the clock of the controller.
     """
     tables = {name: events[name].select(columns) for name, columns in _COLUMNS.items()}
     by_run = {name: dict(_by_run(_columns(table))) for name, table in tables.items()}
     none = {name: _columns(table.slice(0, 0)) for name, table in tables.items()}
-    batches = []
+    classes, slots = [], []
     for run in sorted({*by_run["sends"], *by_run["receipts"]}):
         of_run = {name: by_run[name].get(run, none[name]) for name in tables}
-        batches.append(_classes(run, _pieces(of_run), _tolerance(of_run["clocks"]), windows.get(run)))
-    return pa.Table.from_batches(batches, SCHEMA)
+        pieces, window = _pieces(of_run), windows.get(run)
+        classes.append(_classes(run, pieces, _tolerance(of_run["clocks"]), window))
+        if window is not None and window.measure_end != NEVER:
+            slots.append(_latency_slots(run, pieces, window))
+    return {
+        "deliveries": pa.Table.from_batches(classes, SCHEMAS["deliveries"]),
+        "latency slots": pa.Table.from_batches(slots, SCHEMAS["latency slots"]),
+    }
 
 
 def _columns(table: pa.Table) -> dict[str, Array]:
@@ -232,8 +245,7 @@ def _classes(run: int, pieces: _Pieces, tolerance: int, window: RunWindow | None
     is_timed = was_sent & was_received
     is_early = np.zeros(len(copies), np.bool_)
     is_early[is_timed] = pieces.received[is_timed] + tolerance < pieces.sent[is_timed]
-    _, start, end = window or RunWindow(NEVER)
-    is_measured = is_timed & (pieces.planned >= start) & (pieces.planned < end)
+    is_measured = is_timed & (window or RunWindow(NEVER)).within_measure(pieces.planned)
     latency = np.where(is_measured, np.maximum(pieces.received - pieces.planned, 0), 0)
     counted = {
         "messages": np.ones(len(copies), np.bool_),
@@ -272,5 +284,23 @@ def _classes(run: int, pieces: _Pieces, tolerance: int, window: RunWindow | None
             pa.array(nanoseconds, pa.decimal128(38, 0)),
             pa.array(longest, mask=is_null),
         ],
-        schema=SCHEMA,
+        schema=SCHEMAS["deliveries"],
     )  # fmt: skip
+
+
+def _latency_slots(run: int, pieces: _Pieces, window: RunWindow) -> pa.RecordBatch:
+    """Count messages by the slot in which they were planned and by the coarse bucket of their latency."""
+    is_timed = (pieces.confirmed + pieces.unknown > 0) & (pieces.fresh + pieces.marked > 0)
+    inside = is_timed & (pieces.planned >= window.load_start) & (pieces.planned < window.measure_end)
+    planned = pieces.planned[inside]
+    slot = (planned - window.load_start) // window.latency_slot
+    bucket = np.ceil(np.log(np.maximum(pieces.received[inside] - planned, 1)) / LOG_GROWTH)
+    coarse = np.ceil(bucket / COARSE_BUCKETS).astype(np.int64)
+    # Few numbers of messages are near 2^53, up to which the sums are exact.
+    messages = np.bincount(slot * _COARSE_END + coarse, weights=pieces.messages[inside])
+    found = np.flatnonzero(messages)
+    counted = (np.full(len(found), run), found // _COARSE_END, found % _COARSE_END, messages[found].astype(np.int64))
+    schema = SCHEMAS["latency slots"]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(counted, schema, strict=True)], schema=schema
+    )

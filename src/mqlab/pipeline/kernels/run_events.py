@@ -1,12 +1,15 @@
 """The events of whole runs in columns, as a task reads them: which columns it needs, on the clock of the controller."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from mqlab.events.slices import within
+from mqlab.pipeline.kernels.count_keys import MOST_LATENCY_SLOTS, SLOT
 
 # Any: integers and flags; numpy's own types of their arithmetic say no more.
 Array: TypeAlias = npt.NDArray[Any]
@@ -33,11 +36,57 @@ _ON_AGENT_CLOCK: Final = ("sends", "receipts", "round_trips")
 
 
 class RunWindow(NamedTuple):
-    """The start of the load of a run, and its measure phase [measure_start, measure_end), in ns."""
+    """The start of the load of a run, and its measure phase [measure_start, measure_end), in ns.
+
+    `edges`: those of its slices (`mqlab.events.slices`), if not all of the phase counts.
+    """
 
     load_start: int
     measure_start: int = NEVER
     measure_end: int = NEVER
+    edges: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, times: Sequence[int]) -> "RunWindow":
+        """From a list of all its times."""
+        load_start, *phase = times
+        start, end = phase[:2] or (NEVER, NEVER)
+        return cls(load_start, start, end, tuple(phase[2:]))
+
+    @property
+    def latency_slot(self) -> int:
+        """The length of a slot of latencies over time, in ns."""
+        return SLOT * max(1, -(-(self.measure_end - self.load_start) // (MOST_LATENCY_SLOTS * SLOT)))
+
+    def within_measure(self, times: Array) -> Array:
+        if self.edges:
+            return within(times, self.edges)
+        return (times >= self.measure_start) & (times < self.measure_end)
+
+
+def share_rows(rows: pa.Table, sharing: Mapping[int, Sequence[int]]) -> pa.Table:
+    """The rows, once more for each further run that shares the events of a run."""
+    return pa.concat_tables([rows, *(_of_run(rows, run, member) for run, member in _members(sharing))])
+
+
+def of_sharing_runs(
+    events: Mapping[str, pa.Table], sharing: Mapping[int, Sequence[int]]
+) -> Iterator[Mapping[str, pa.Table]]:
+    """The events, and then those of each further run that shares them: one after the other, for they may be many."""
+    yield events
+    for run, member in _members(sharing):
+        yield {table: _of_run(rows, run, member) for table, rows in events.items()}
+
+
+def _members(sharing: Mapping[int, Sequence[int]]) -> list[tuple[int, int]]:
+    return [(run, member) for run, members in sharing.items() for member in members if member != run]
+
+
+def _of_run(rows: pa.Table, run: int, member: int) -> pa.Table:
+    """The rows of a run as those of another."""
+    of_run = rows.filter(pc.equal(rows["run"], run))
+    numbers = pa.repeat(pa.scalar(member, rows.schema.field("run").type), len(of_run))
+    return of_run.set_column(rows.column_names.index("run"), rows.schema.field("run"), numbers)
 
 
 def align_clocks(events: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

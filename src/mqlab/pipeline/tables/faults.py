@@ -19,15 +19,17 @@ from mqlab.pipeline.schema import FaultEffectRow, RunColumns, columns
 _FAULT: Final = ("run", "number")
 
 
-def fault_effects(segments: DataFrame, faults: DataFrame, windows: DataFrame, runs: DataFrame) -> DataFrame:
-    """One row for each fault of a complete run. `segments`: those of the runs with faults."""
-    received = segments.where("confirmed + unknown > 0 AND fresh + marked > 0").selectExpr(
+def received_messages(segments: DataFrame) -> DataFrame:
+    """The messages that were sent and have arrived: (run, messages, t_planned, t_received)."""
+    return segments.where("confirmed + unknown > 0 AND fresh + marked > 0").selectExpr(
         "run", "end - first AS messages", "t_planned", "t_received"
     )
-    scopes = _scopes(faults, windows)
-    silences = _silences(received, scopes, windows)
-    recoveries = _recoveries(received, scopes, silences)
-    latencies = _latencies(received, scopes, recoveries)
+
+
+def fault_effects(
+    scopes: DataFrame, silences: DataFrame, recoveries: DataFrame, latencies: DataFrame, runs: DataFrame
+) -> DataFrame:
+    """One row for each fault of a complete run."""
     effects = reduce(
         lambda left, right: left.join(fn.broadcast(right), [*_FAULT], "left"), (silences, recoveries, latencies), scopes
     )
@@ -52,7 +54,7 @@ def fault_metrics(effects: DataFrame) -> DataFrame:
     return to_metric_rows(worst, {f"fault.{name}": name for name in ("outage", "recovery")})
 
 
-def _scopes(faults: DataFrame, windows: DataFrame) -> DataFrame:
+def fault_scopes(faults: DataFrame, windows: DataFrame) -> DataFrame:
     """The faults, with the moment until which messages count for each, and the start of the first one of the run."""
     of_run = "OVER (PARTITION BY run ORDER BY number)"
     return (
@@ -67,7 +69,7 @@ def _scopes(faults: DataFrame, windows: DataFrame) -> DataFrame:
     )
 
 
-def _silences(received: DataFrame, scopes: DataFrame, windows: DataFrame) -> DataFrame:
+def fault_silences(received: DataFrame, scopes: DataFrame, windows: DataFrame) -> DataFrame:
     """The longest time between two arrivals that began before each fault was undone, and the arrival that ended it.
 
     The end of the measure phase counts as the last arrival: until then, messages were to arrive.
@@ -86,7 +88,7 @@ def _silences(received: DataFrame, scopes: DataFrame, windows: DataFrame) -> Dat
     )
 
 
-def _recoveries(received: DataFrame, scopes: DataFrame, silences: DataFrame) -> DataFrame:
+def fault_recoveries(received: DataFrame, scopes: DataFrame, silences: DataFrame) -> DataFrame:
     """When the backlog was as before the faults."""
     changes = received.selectExpr(
         "run", "inline(array(struct(t_planned AS t, messages AS change), struct(t_received AS t, -messages AS change)))"
@@ -110,7 +112,7 @@ def _recoveries(received: DataFrame, scopes: DataFrame, silences: DataFrame) -> 
     )
 
 
-def _latencies(received: DataFrame, scopes: DataFrame, recoveries: DataFrame) -> DataFrame:
+def fault_latencies(received: DataFrame, scopes: DataFrame, recoveries: DataFrame) -> DataFrame:
     """From the planned time, of the messages that were on their way between a fault and the recovery from it."""
     return (
         received.selectExpr("*", "greatest(t_received - t_planned, 0) AS latency")

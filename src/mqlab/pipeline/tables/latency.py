@@ -5,20 +5,24 @@ that the time in the client's own buffer counts; in an open loop the time of the
 
 All messages planned in the measure phase count, also those received after it: they are the slowest ones.
 A request without a reply has no response time; the audit counts it as lost.
+
+Latencies over time: how many messages of each slot of the load had a latency, or a response time, of each bucket. The
+table of a run is small, however long it is: it has at most MOST_LATENCY_SLOTS slots, and about eight buckets a decade.
+A message counts in the slot in which it was planned; messages of the warm-up count too.
 """
 
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import CONFIRMED
 from mqlab.pipeline.event_tables import within_measure
-from mqlab.pipeline.kernels.count_keys import NANOSECONDS
+from mqlab.pipeline.kernels.count_keys import COARSE_BUCKETS, MOST_LATENCY_SLOTS, NANOSECONDS, SLOT
 from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles, upper_edge
 from mqlab.pipeline.metrics import to_metric_rows
-from mqlab.pipeline.schema import LatencyRow, columns
+from mqlab.pipeline.schema import LatencyRow, LatencySlotRow, columns
 from mqlab.study.metric import METRICS, PERCENTILES
 
 # Spark reads a dot in a column's name as a path.
@@ -126,3 +130,49 @@ def latencies(counts: DataFrame, used: DataFrame) -> DataFrame:
 def _of_kind(counts: DataFrame, kind: str) -> DataFrame:
     timed = counts.where(fn.col("bucket").isNotNull())
     return timed.select("run", fn.lit(kind).alias("kind"), "bucket", "messages", "nanoseconds", "longest")
+
+
+def message_slots(segments: DataFrame, windows: DataFrame) -> DataFrame:
+    """(run, slot, bucket, messages) of all messages that were sent and received."""
+    timed = segments.where("confirmed + unknown > 0 AND fresh + marked > 0")
+    return _count_slots(timed.selectExpr("run", "t_planned", "t_received", "end - first AS messages"), windows)
+
+
+def response_slots(trips: DataFrame, windows: DataFrame) -> DataFrame:
+    """The same of all requests that have a reply."""
+    replied = trips.where(fn.col("t_received").isNotNull())
+    return _count_slots(replied.select("run", "t_planned", "t_received", fn.lit(1).alias("messages")), windows)
+
+
+def _count_slots(timed: DataFrame, windows: DataFrame) -> DataFrame:
+    latency = fn.greatest(fn.col("t_received") - fn.col("t_planned"), fn.lit(0))
+    return (
+        timed.join(fn.broadcast(windows), "run")
+        .where("t_planned >= load_start AND t_planned < measure_end")
+        .withColumn("slot", fn.floor((fn.col("t_planned") - fn.col("load_start")) / _slot_length()).cast("int"))
+        .withColumn("bucket", fn.ceil(bucket(latency) / COARSE_BUCKETS).cast("int"))
+        .groupBy("run", "slot", "bucket")
+        .agg(fn.sum("messages").alias("messages"))
+    )
+
+
+def _slot_length() -> Column:
+    """As `RunWindow.latency_slot`."""
+    slots = fn.ceil((fn.col("measure_end") - fn.col("load_start")) / (MOST_LATENCY_SLOTS * SLOT))
+    return fn.greatest(slots, fn.lit(1)) * SLOT
+
+
+def latency_slots(counts: dict[str, DataFrame], windows: DataFrame, used: DataFrame) -> DataFrame:
+    """The table of all used runs. `counts`: the counts of each kind of duration, `latency` or `response`."""
+    kinds = [table.withColumn("kind", fn.lit(kind)) for kind, table in counts.items()]
+    return (
+        reduce(DataFrame.unionByName, kinds)
+        .groupBy("run", "kind", "slot", "bucket")
+        .agg(fn.sum("messages").alias("count"))
+        .join(fn.broadcast(windows), "run")
+        .join(fn.broadcast(used), "run")
+        .withColumn("length", _slot_length() / NANOSECONDS)
+        .withColumn("seconds", fn.col("slot") * _slot_length() / NANOSECONDS)
+        .withColumn("latency", upper_edge(fn.col("bucket") * COARSE_BUCKETS) / NANOSECONDS)
+        .select(*columns(LatencySlotRow))
+    )

@@ -27,7 +27,7 @@ def totals(activity: DataFrame, round_trips: DataFrame, windows: DataFrame, poin
         .fillna(0, ["sent", "received", "bytes_received", "arrived"])
         .selectExpr(
             "run",
-            f"(measure_end - measure_start) / {NANOSECONDS} AS seconds",
+            f"nullif(measured_ns, 0) / {NANOSECONDS} AS seconds",
             f"CASE WHEN {sends} THEN sent END AS sent",
             f"CASE WHEN {receives} THEN received END AS received",
             f"CASE WHEN {receives} THEN bytes_received END AS bytes_received",

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.event_tables import within_measure
+from mqlab.pipeline.event_tables import slice_number, within_measure
 from mqlab.pipeline.kernels.count_keys import NANOSECONDS
 from mqlab.pipeline.metrics import to_metric_rows
 from mqlab.pipeline.schema import BUSY_PERCENT, LAB, MACHINE_FULL
@@ -18,18 +18,21 @@ LAB_PERCENT: Final = 10.0
 SYNC_PERCENT: Final = 60.0
 # Of the speed of the line; the interface does not count all that the line carries.
 NETWORK_PERCENT: Final = 90.0
+_COUNTERS: Final = ("cpu_seconds", "syncs", "sync_seconds", "holds", "held_seconds")
 
 
 def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
     """One row for each run: percent of one core, bytes, syncs a second, percent of the time inside a sync; or null.
 
-    Counters are the increase between the first and the last sample of a source within the measure phase, summed over
-    several brokers. `sync_share` is that of the broker that syncs most, `disk_share` the share of the time in which any
-    process of the machine waited for the disk, `network_share` the use of the line to a remote system in its busier
-    direction. `cpu_by_agent` has the CPU of each agent by its source; an agent that hosts a broker is not in it, since
-    it is sampled as the broker.
+    Counters are the increase between the first and the last sample of a source within the measure phase, or within each
+    of its slices, summed over several brokers. `sync_share` is that of the broker that syncs most, `disk_share` the
+    share of the time in which any process of the machine waited for the disk, `network_share` the use of the line to a
+    remote system in its busier direction. `cpu_by_agent` has the CPU of each agent by its source, without the host of
+    one on another machine; an agent that hosts a broker is not in it, since it is sampled as the broker. `cpu_here` is
+    that of the conductor's machine.
     """
     is_agent = "startswith(source, 'agent-')"
+    agent_cpu = "struct(split_part(source, '@', 1), cpu)"
 
     def brokers(name: str) -> str:
         return f"CASE WHEN {IS_BROKER} THEN {name} END"
@@ -42,8 +45,9 @@ def usage(samples: DataFrame, windows: DataFrame) -> DataFrame:
         "cpu_busiest_broker": f"max({brokers('cpu')})",
         "cpu_agents": _ordered_sum(agents("cpu")),
         "cpu_busiest_agent": f"max({agents('cpu')})",
-        "cpu_by_agent": f"map_from_entries(collect_list({agents('struct(source, cpu)')}))",
+        "cpu_by_agent": f"map_from_entries(collect_list({agents(agent_cpu)}))",
         "cpu_all": _ordered_sum("cpu"),
+        "cpu_here": _ordered_sum("CASE WHEN NOT contains(source, '@') THEN cpu END"),
         "rss_broker": f"sum({brokers('rss')})",
         "rss_agents": f"sum({agents('rss')})",
         "syncs": _ordered_sum(brokers("syncs")),
@@ -95,7 +99,7 @@ def bottlenecks(usage: DataFrame, lab_work: DataFrame, points: DataFrame, cores:
     """
     busiest_agent, busiest_broker = "coalesce(cpu_busiest_agent, 0D)", "coalesce(cpu_busiest_broker, 0D)"
     machine_disk = "CASE WHEN cpu_broker IS NOT NULL THEN disk_share END"
-    machine_full = f"cpu_all >= {BUSY_PERCENT * cores}D"
+    machine_full = f"cpu_here >= {BUSY_PERCENT * cores}D"
     lab_bound = (
         f"coalesce(lab_in_busy_agent >= {LAB_PERCENT}D, false) OR coalesce(lab_wait >= {LAB_PERCENT}D, false) "
         f"OR coalesce({machine_full} AND cpu_lab >= {LAB_PERCENT * cores}D, false)"
@@ -133,19 +137,22 @@ def _by_source(samples: DataFrame, windows: DataFrame) -> DataFrame:
     return (
         samples.join(fn.broadcast(windows), "run")
         .where(within_measure(fn.col("t")))
-        .groupBy("run", "source")
+        .withColumn("slice", slice_number(fn.col("t")))
+        .groupBy("run", "source", "slice")
         .agg(
             (fn.max("t") - fn.min("t")).alias("nanoseconds"),
-            increase("cpu_seconds").alias("cpu_seconds"),
-            increase("syncs").alias("sync_count"),
-            increase("sync_seconds").alias("sync_seconds"),
-            increase("holds").cast("double").alias("holds"),
-            increase("held_seconds").alias("held_seconds"),
+            *(increase(counter).cast("double").alias(counter) for counter in _COUNTERS),
+            fn.max("rss").alias("rss"),
+        )
+        .groupBy("run", "source")
+        .agg(
+            fn.sum("nanoseconds").alias("nanoseconds"),
+            *(fn.expr(_ordered_sum(counter)).alias(counter) for counter in _COUNTERS),
             fn.max("rss").alias("rss"),
         )
         .where(fn.col("nanoseconds") > 0)
         .withColumn("cpu", 100 * fn.col("cpu_seconds") / seconds)
-        .withColumn("syncs", fn.col("sync_count") / seconds)
+        .withColumn("syncs", fn.col("syncs") / seconds)
         .withColumn("sync_share", 100 * fn.col("sync_seconds") / seconds)
         .select("run", "source", "cpu", "rss", "syncs", "sync_share", "holds", "held_seconds")
     )

@@ -4,7 +4,7 @@ A run is steady if in its measure phase
 - arrivals are copies x sends, within 5 % or what the senders send at once;
 - the backlog does not grow;
 - the warm-up was longer than the 99th percentile of latency (response time);
-- the rate of arrivals has no trend.
+- the rate of arrivals has no trend. A run that shares its events with others may have one: all their settings have it.
 
 Growth and trend are those of the parts of the measure phase, 20 at most. A part has whole slots of a fifth of a second:
 long beside the time between two messages, so that the values of the parts hardly depend on each other. A trend is one
@@ -118,7 +118,7 @@ def _short_warmup() -> str:
 
 
 def _trend() -> str:
-    changes = f"rate_score > {CRITICAL}D AND abs(rate_change) > {_MAX_CHANGE}D"
+    changes = f"edges IS NULL AND rate_score > {CRITICAL}D AND abs(rate_change) > {_MAX_CHANGE}D"
     direction = "CASE WHEN rate_change > 0 THEN 'rose' ELSE 'fell' END"
     return f"CASE WHEN {changes} THEN concat('the rate ', {direction}, ' by ', {_percent('abs(rate_change)')}) END"
 

@@ -65,7 +65,7 @@ def message_caption(point: Point) -> str:
     shared = f"; {formatting.count(point.clients, 'connection')}" if point.clients else ""
     waiting = f"; {point.preload:,} more wait on the queue" if point.preload else ""
     side = {"both": "", "send": "; only sending is measured", "receive": "; filled first, then only received"}
-    return f"{formatting.size(point.size)}, {delivery}{transactions}{shared}{waiting}{side[point.load]}"
+    return f"{formatting.bodies(point)}, {delivery}{transactions}{shared}{waiting}{side[point.load]}"
 
 
 def frame(point: Point, width: int, height: int) -> list[str]:

@@ -31,6 +31,7 @@ def clean(markup: str, name: str, description: str) -> str:
     root = ET.fromstring(markup)
     _remove_unknown(root)
     _round_numbers(root)
+    _join_paths(root)
     _rename_ids(root, name)
     root.set("role", "img")
     root.set("aria-label", description)
@@ -64,6 +65,28 @@ def _round_numbers(root: ET.Element) -> None:
     for element in root.iter():
         for attribute in _POSITIONS & element.attrib.keys():
             element.set(attribute, _LONG_NUMBER.sub(r"\1", element.attrib[attribute]))
+
+
+def _join_paths(element: ET.Element) -> None:
+    """Neighbouring paths that differ in their lines alone are one path: a heat map has thousands."""
+    before: ET.Element | None = None
+    for child in list(element):
+        _join_paths(child)
+        lines = child.get("d")
+        if before is not None and lines and child.tag == "path" and _look(child) == _look(before):
+            before.set("d", before.attrib["d"] + lines)
+            element.remove(child)
+        else:
+            before = child if child.tag == "path" and lines and _is_opaque(child) else None
+
+
+def _look(path: ET.Element) -> dict[str, str]:
+    return {name: value for name, value in path.attrib.items() if name != "d"}
+
+
+def _is_opaque(path: ET.Element) -> bool:
+    """Whether it looks the same as a part of a longer path; overlapping parts would not if it were translucent."""
+    return not {"transform", "opacity", "fill-opacity", "stroke-opacity", "id"} & path.attrib.keys()
 
 
 def _is_invisible(element: ET.Element) -> bool:

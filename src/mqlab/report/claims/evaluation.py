@@ -4,6 +4,7 @@
 """
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -251,6 +252,8 @@ def format_interval(value: Interval, unit: str = "") -> str:
     text = f"{formatting.number(value.value)}{unit}"
     if value.exact:
         return text
+    if math.isinf(value.high) and value.low in (0.0, -math.inf):
+        return f"{text} (no interval)"
     low = "unbounded below" if value.low == -float("inf") else formatting.number(value.low)
     return f"{text} ({low} to {formatting.number(value.high)})"
 

@@ -81,8 +81,8 @@ def compare(
     metrics = dict.fromkeys((*MAIN_METRICS, *(gate.metric for gate in relative)))
     points = [p for p in results.points if was_run(results, base, p) or was_run(results, new, p)]
     rows = [row for point in points for metric in metrics if (row := _row(results, base, new, point, metric))]
-    judged = _judge(rows, tolerance)
-    verdicts = [judge_gate(gate, f"{new} against {base}", _ratios(gate, judged)) for gate in relative]
+    judged = judge_rows(rows, tolerance)
+    verdicts = [judge_gate(gate, f"{new} against {base}", ratios_of(gate, judged)) for gate in relative]
     verdicts += judge_gates(results, [gate for gate in gates if not gate.is_relative], [new])
     is_paired = not results.run_of
     return SystemComparison(
@@ -109,7 +109,7 @@ def _row(results: RunResults, base: str, new: str, point: Point, metric: str) ->
     return replace(row, ratio=second / first)
 
 
-def _judge(rows: Sequence[MetricComparison], tolerance: float) -> list[MetricComparison]:
+def judge_rows(rows: Sequence[MetricComparison], tolerance: float) -> list[MetricComparison]:
     """All of them together call an equal pair better or worse in at most 5 % of all cases."""
     count = sum(row.ratio is not None for row in rows)
     return [_judged(row, row.ratio, count, tolerance) if row.ratio else row for row in rows]
@@ -127,6 +127,6 @@ def _judged(row: MetricComparison, ratio: Interval, count: int, tolerance: float
     return replace(row, decided_by=wide, outcome=outcome, reason=reason)
 
 
-def _ratios(gate: Gate, rows: Sequence[MetricComparison]) -> dict[str, PointValue]:
+def ratios_of(gate: Gate, rows: Sequence[MetricComparison]) -> dict[str, PointValue]:
     chosen = [row for row in rows if row.metric == gate.metric and gate.matches(row.point)]
     return {row.point.label: PointValue(row.ratio, row.reason) for row in chosen}

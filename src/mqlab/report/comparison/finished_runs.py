@@ -1,5 +1,6 @@
 """The results of two finished runs as those of one, in which the two systems took no turns."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,14 +26,38 @@ def differing_machine(base: RunResults, new: RunResults) -> str:
     if not all(machines):
         return "meta.json does not say on which machine it was run"
     one, other = machines
-    return "; ".join(f"{key} {one[key]} and {other[key]}" for key in _MACHINE if one[key] != other[key])
+    differing = [f"{key} {one[key]} and {other[key]}" for key in _MACHINE if one[key] != other[key]]
+    if differing or one["id"] is None or other["id"] is None or one["id"] == other["id"]:
+        return "; ".join(differing)
+    return f"two machines of one kind, {one['id']} and {other['id']}"
 
 
 def _machine(results: RunResults) -> JsonObject:
+    """With the id of the machine; older versions of the lab wrote none."""
     machine = results.meta.get("machine") or {}
     known = {key: machine.get(key) for key in _MACHINE}
     memory = known["memory"]
-    return {**known, "memory": memory and f"{memory / _GIB:.0f} GiB"} if any(known.values()) else {}
+    if not any(known.values()):
+        return {}
+    return {**known, "memory": memory and f"{memory / _GIB:.0f} GiB", "id": machine.get("id")}
+
+
+def choose_systems(base: RunResults, new: RunResults, named: Sequence[str] = ()) -> tuple[str, str]:
+    """The named systems, the only ones, or the only one that both runs have. Raises IncomparableRunsError."""
+    ours, theirs = ([system.name for system in results.systems] for results in (base, new))
+    if named:
+        first, second = named[0], named[-1]
+    elif len(ours) == len(theirs) == 1:
+        first, second = ours[0], theirs[0]
+    else:
+        common = [name for name in ours if name in theirs]
+        first = second = common[0] if len(common) == 1 else ""
+    if first not in ours or second not in theirs:
+        raise IncomparableRunsError(
+            f"the base has the systems {', '.join(ours)}, the new run {', '.join(theirs)}; "
+            "name one of each: --system BASE --system NEW"
+        )
+    return first, second
 
 
 def joined(base: RunResults, new: RunResults, systems: tuple[str, str]) -> tuple[RunResults, tuple[str, str]]:

@@ -29,7 +29,7 @@ def _at_one_point(comparison: SystemComparison, base: str, new: str) -> str:
     first, *others = comparison.rows
     at = first.point.label
     subject = f"The {formatting.metric(first.metric)} of {new}"
-    if first.ratio is None:
+    if first.ratio is None or first.ratio.is_open:
         said = f"{subject} against {base} at {at} is not known: {first.reason}"
     else:
         said = f"{subject} is {_times(first.ratio)} that of {base} at {at}: {first.outcome}"

@@ -102,6 +102,7 @@ class RunResults:
     series = _table("series", schema.SeriesRow, "run", "second")
     latencies = _table("latencies", schema.LatencyRow, "latency")
     responses = _table("responses", schema.LatencyRow, "latency")
+    latency_slots = _table("latency_slots", schema.LatencySlotRow, "run", "seconds", "latency")
     paces = _table("paces", schema.PaceRow, "run", "seconds")
     depths = _table("depths", schema.DepthRow, "run", "seconds")
     impacts = _table("impacts", schema.ImpactRow)

@@ -22,6 +22,9 @@ from mqlab.study.travel import PACKED
 # With more scenarios the reader finds them in a table.
 _MOST_SENTENCES: Final = 6
 
+# A point with so many runs has an interval, even if one of them is disturbed.
+_FEWEST_RUNS: Final = 3
+
 Measures = Sequence[MeasureRow]  # of one system, at the points that all systems ran
 
 
@@ -34,7 +37,12 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     if len(ranked) < 2:
         return _only(results, verdicts)
     (first, measures), (second, others) = ranked[:2]
-    ratio, points = _ratio(measures, others)
+    certain_pairs = _certain(measures, others)
+    if not certain_pairs:
+        return _not_known(results, metric, ranked)
+    ratio, points = _ratio(certain_pairs), len(certain_pairs)
+    if ratio.is_open:
+        return _not_known(results, metric, ranked)
     counted = f"{points:,}" if points == len(measures) else f"{points:,} of the {len(measures):,}"
     over = f"on geometric mean over the {counted} points" if len(measures) > 1 else "at the one point"
     certain = "" if points == len(measures) else " and that have intervals"
@@ -54,12 +62,17 @@ def scenario_answers(results: RunResults) -> tuple[str, ...]:
     ranked = {name: systems for name, systems in ranked.items() if len(systems) > 1}
     if not 1 < len(ranked) <= _MOST_SENTENCES:
         return ()
-    return tuple(_scenario_answer(name, systems, metric) for name, systems in ranked.items())
+    return tuple(_scenario_answer(results, name, systems, metric) for name, systems in ranked.items())
 
 
-def _scenario_answer(scenario: str, ranked: Sequence[tuple[str, Measures]], metric: str) -> str:
+def _scenario_answer(results: RunResults, scenario: str, ranked: Sequence[tuple[str, Measures]], metric: str) -> str:
     (first, measures), (second, others) = ranked[:2]
-    ratio, _ = _ratio(measures, others)
+    certain_pairs = _certain(measures, others)
+    if not certain_pairs:
+        return f"Scenario {scenario}: not known, {_why_not_known(results, (*measures, *others))}."
+    ratio = _ratio(certain_pairs)
+    if ratio.is_open:
+        return f"Scenario {scenario}: not known, {_why_not_known(results, (*measures, *others))}."
     found = f"{format_interval(ratio, ' times')} that of {second}"
     ahead = f"{first} is ahead: its" if _is_ahead(ratio, metric) else f"no system is surely ahead: {first}'s"
     return f"Scenario {scenario}: {ahead} {in_words(metric)} is {found}."
@@ -92,26 +105,74 @@ def _is_known(row: MeasureRow) -> bool:
     return row.value > 0 and not why_unknown(row.metric, row.value, row.ci95)
 
 
-def _ratio(measures: Measures, others: Measures) -> tuple[Interval, int]:
-    """The geometric mean of the ratios, and the number of points that it is of.
+def _certain(measures: Measures, others: Measures) -> list[tuple[MeasureRow, MeasureRow]]:
+    """The pairs of one point that have a certain ratio: a point with one run, or with only flagged runs, has none."""
+    pairs = zip(measures, others, strict=True)
+    return [pair for pair in pairs if all(row.ci95 is not None and row.quiet is not False for row in pair)]
 
-    A point with one run, or whose runs are all flagged, has no certain ratio. It is left out if others have one; if
-    none has, the interval is open.
-    """
-    pairs = list(zip(measures, others, strict=True))
-    certain = [pair for pair in pairs if all(row.ci95 is not None and row.quiet is not False for row in pair)]
-    used = certain or pairs
-    logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in used) / len(used)
+
+def _ratio(pairs: Sequence[tuple[MeasureRow, MeasureRow]]) -> Interval:
+    """The geometric mean of the ratios of these pairs."""
+    logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in pairs) / len(pairs)
     errors: dict[Hashable, Uncertainty] = {
-        (row.system, row.scenario, row.point): Uncertainty(row.ci95 / t975(degrees) / row.value / len(used), degrees)
-        for pair in used
+        (row.system, row.scenario, row.point): Uncertainty(row.ci95 / t975(degrees) / row.value / len(pairs), degrees)
+        for pair in pairs
         for row in pair
         if row.ci95 and (degrees := row.degrees_of_freedom)
     }
     known = Interval.estimated(logarithm, errors)
-    low = 0.0 if not certain or any(theirs.lower_bound for _, theirs in used) else math.exp(known.low)
-    high = math.inf if not certain or any(ours.lower_bound for ours, _ in used) else math.exp(known.high)
-    return Interval(math.exp(logarithm), low, high), len(used)
+    low = 0.0 if any(theirs.lower_bound for _, theirs in pairs) else math.exp(known.low)
+    high = math.inf if any(ours.lower_bound for ours, _ in pairs) else math.exp(known.high)
+    return Interval(math.exp(logarithm), low, high)
+
+
+def _not_known(results: RunResults, metric: str, ranked: Sequence[tuple[str, Measures]]) -> str:
+    """The answer when no point has a certain ratio: why, and what to do."""
+    rows = [row for _, measures in ranked for row in measures]
+    why = _why_not_known(results, rows)
+    return f"It is not known which system has the best {in_words(metric)}: {why}. {_what_to_do(results, rows)}"
+
+
+def _why_not_known(results: RunResults, rows: Measures) -> str:
+    flagged = sum(row.quiet is False for row in rows)
+    single = sum(row.quiet is not False and row.ci95 is None for row in rows)
+    bounded = sum(row.quiet is not False and row.ci95 is not None and row.lower_bound for row in rows)
+    disturbed, unsteady = _flags(results, rows)
+    figures = _figures(flagged, len(rows))
+    or_unsteady = ", or they were not steady" if unsteady else ""
+    reasons = (
+        f"other work on the machine disturbed all runs of {figures}{or_unsteady}"
+        if disturbed
+        else f"no run of {figures} had a steady rate",
+        f"{_figures(single, len(rows))} {'comes' if single == 1 else 'come'} from one run each, without an interval",
+        f"the lab itself was the limit of {_figures(bounded, len(rows))}, so that both sides may be higher",
+    )
+    return "; ".join(reason for reason, many in zip(reasons, (flagged, single, bounded), strict=True) if many)
+
+
+def _flags(results: RunResults, rows: Measures) -> tuple[bool, bool]:
+    """Of flagged figures, whether some runs were disturbed, and whether some were not steady."""
+    flagged = {(row.system, row.scenario, row.point) for row in rows if row.quiet is False}
+    runs = [run for run in results.noise if (run.system, run.scenario, run.point) in flagged]
+    unsteady = any(run.unsteady for run in runs)
+    return bool(flagged) and (not unsteady or any(run.disturbed for run in runs)), unsteady
+
+
+def _figures(many: int, every: int) -> str:
+    return f"all {every:,} figures" if many == every > 1 else f"{many:,} of {formatting.count(every, 'figure')}"
+
+
+def _what_to_do(results: RunResults, rows: Measures) -> str:
+    again = results.meta.get("again") or f"mqlab run {results.study.id}"
+    disturbed, unsteady = _flags(results, rows)
+    if unsteady and not disturbed:
+        return "Longer phases show whether the rate gets steady: choose a larger scale, or `phases` of the study."
+    if disturbed:
+        return f"End the other work (`mqlab doctor` names it), then run it again: `{again}`."
+    if all(row.ci95 is not None for row in rows):
+        return "Give the lab more agents (`--agents`), or agents on other machines."
+    minutes = math.ceil(_FEWEST_RUNS * max(1.0, results.meta.get("minutes") or 0.0))
+    return f"Run it for longer: `{again} --minutes {minutes}`."
 
 
 def _is_first(rows: Measures) -> bool:
@@ -135,6 +196,12 @@ def _only(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     if not best:
         return "Nothing was measured."
     system, measure = best[0]
+    if all(row.quiet is False for _, row in best):
+        name = formatting.listed([_name(results, found.name) for found, _ in best])
+        rows = [row for row in results.measures if row.metric == measure.metric]
+        seen = f"in these runs it was {figure(measure)} in {place(measure)}"
+        why = f"{_why_not_known(results, rows)}; {seen}"
+        return f"The highest {in_words(measure.metric)} of {name} is not known: {why}. {_what_to_do(results, rows)}"
     factor, _ = formatting.scaled_unit(measure.value, measure.unit)
     half = ONE_RUN if measure.ci95 is None else f"{formatting.PLUS_MINUS} {formatting.short(measure.ci95 / factor)}"
     way = results.travel_at(system.name, measure.scenario, measure.point)

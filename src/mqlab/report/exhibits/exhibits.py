@@ -12,8 +12,8 @@ from mqlab.report.charts.setups import diagram, setup
 from mqlab.report.data.pairing import Subject, subjects
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits.cells import figure_text, flag_notes, notes_of, printed, system_cell, why_hidden
-from mqlab.report.exhibits.curves import FEWEST_BUCKETS
 from mqlab.report.exhibits.groups import grouped
+from mqlab.report.exhibits.lab_figures.curves import FEWEST_BUCKETS
 from mqlab.report.exhibits.lines import lines
 from mqlab.report.exhibits.matrix import matrix
 from mqlab.report.exhibits.table import table
@@ -149,7 +149,7 @@ def summary(results: RunResults, exhibit: Exhibit, _: str) -> tuple[Block, ...]:
             Cell(point.label),
             Cell(_destination(point)),
             Cell("P" if point.persistent else "NP"),
-            Cell(formatting.size(point.size)),
+            Cell(formatting.bodies(point)),
             number(f"{point.producers or point.requesters:,}"),
             number(f"{point.consumers or point.responders:,}"),
             Cell(f"TX ({point.transaction} msgs)" if point.transaction else formatting.ACKNOWLEDGE[point.acknowledge]),

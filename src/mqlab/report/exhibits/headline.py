@@ -107,6 +107,11 @@ def warnings(results: RunResults) -> Iterator[str]:
     for system in results.systems:
         if system.stamps:
             yield f"{system.name} was run with: {formatting.listed(list(system.stamps))}."
+    if error := results.meta.get("clock_error"):
+        yield (
+            f"The agents' clocks are known to {formatting.quantity(error, 's')}: a latency between two machines may be "
+            "wrong by twice that."
+        )
     yield from _flag_warnings(results)
     flags = [results.flags(system.name, point) for point in results.points for system in results.systems]
     if busy := sum(formatting.FLAG in one for one in flags):

@@ -192,9 +192,17 @@ def machine_tables(results: RunResults) -> list[Table]:
             "finished": formatting.moment(meta.get("finished")),
             "status": meta.get("status"),
             "mqlab": meta.get("mqlab"),
+            "agents": _hosts(meta),
         },
     )
     return [run, machine, _pairs("Packages", ("Package", "Version"), meta.get("packages") or {}, folded=True)]
+
+
+def _hosts(meta: JsonObject) -> str:
+    """How many agents there were, and on which hosts those of a Spark cluster."""
+    hosts = meta.get("hosts") or []
+    names = sorted({host for host in hosts if host})
+    return f"{len(hosts)} on {formatting.listed(names)}" if names else str(len(hosts) or "")
 
 
 def _metrics_table(

@@ -1,5 +1,6 @@
 """Tables of single runs: their audits, and the operations that the system traced."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from mqlab.json_values import JsonObject
@@ -68,6 +69,7 @@ def audit_table(results: RunResults) -> Table:
             "Some runs were played again with longer phases: "
             f"{formatting.listed([*dict.fromkeys(map(_extension, extended))])}."
         )
+    notes += switching_notes(results.meta.get("switched") or ())
     title = f"Delivery audit, run by run, {MEASURED}"
     return Table(title, head, tuple(rows), tuple(notes), folded=len(rows) > formatting.LONG)
 
@@ -85,8 +87,10 @@ def faults_table(results: RunResults) -> Table | None:
         "the system served again, the fault was undone, and no more messages were on their way than at most before it. "
         "The latencies are those of the messages that were on their way meanwhile, from their planned time.",
         "Of the whole run, whatever its audit found: confirmed messages, those delivered and lost, those that their "
-        "producers sent again because no confirmation came, those received more than once, and those out of order. A "
-        "run with unmarked duplicates, losses or messages out of order has no rate.",
+        "producers sent again because no confirmation came, those received more than once, and those out of order. "
+        "The lab records every delivery and adds none: an unmarked duplicate is a message that the system delivered "
+        "again without saying so, which many systems do after a crash, since they write down no deliveries. A run with "
+        "unmarked duplicates, losses or messages out of order has no rate.",
     )
     rows = tuple(_fault(results, effect) for effect in results.faults)
     return Table(f"Faults, {MEASURED}", head, rows, notes, folded=len(rows) > formatting.LONG)
@@ -103,6 +107,7 @@ def fault_lines(results: RunResults) -> list[str]:
             f"{_seconds(effect.outage, 'never served again')} without service, recovered after "
             f"{_seconds(effect.recovery, 'no time of the run')}; {audit.expected or 0:,} "
             f"confirmed, {', '.join(f'{count or 0:,} {label}' for count, label in counts)}"
+            f"{': the system delivered them again without the redelivered mark' if audit.duplicated else ''}"
         )
     return lines
 
@@ -215,6 +220,19 @@ def _operation(results: RunResults, operation: schema.OperationSummaryRow) -> Ro
 
 def _place(scenario: str, point: str) -> str:
     return f"{scenario} ({point})" if point else scenario
+
+
+def switching_notes(entries: Sequence[JsonObject]) -> list[str]:
+    """A sentence for each system that the lab switched within runs, in place of separate runs."""
+    scenarios: dict[tuple[str, float], list[str]] = {}
+    for entry in entries:
+        scenarios.setdefault((entry["system"], entry["slice_s"]), []).append(entry["scenario"])
+    return [
+        f"In {formatting.listed(names)} the lab switched {system} between the settings of points every {slice_s:g} s "
+        "of a run: these points share the run and its audit, and have rates, latencies and CPU of their own slices, "
+        "where a published study had a run for each."
+        for (system, slice_s), names in scenarios.items()
+    ]
 
 
 def _extension(entry: JsonObject) -> str:

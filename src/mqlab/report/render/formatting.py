@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from mqlab.study import METRICS
+from mqlab.study import METRICS, Point
 
 NOT_AVAILABLE: Final = "n/a"
 NOT_KNOWN: Final = "not known"
@@ -126,6 +126,11 @@ def size(count: int) -> str:
     if count >= 1024 and count % 1024 == 0:
         return f"{count // 1024:,} kiB"
     return f"{count:,} bytes"
+
+
+def bodies(point: Point) -> str:
+    """The sizes of the bodies of a point: one, or those among which the lab draws."""
+    return point.bodies if point.has_varied_bodies else size(point.size)
 
 
 def moment(iso: str | None) -> str:

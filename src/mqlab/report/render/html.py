@@ -3,16 +3,20 @@
 import base64
 import gzip
 import json
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import Final
 
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mqlab.report.charts.drawing import VEGA_LITE
 from mqlab.report.render.content import Block, Figure, Link, Page, Prose, Table
+
+_CODE: Final = re.compile(r"`([^`]+)`")
 
 
 def render(page: Page) -> str:
@@ -67,6 +71,11 @@ def _kind(block: Block) -> str:
             return "prose"
 
 
+def _with_code(text: str) -> Markup:
+    """The escaped text; what is between backticks, as other forms show commands, is code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -77,5 +86,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["kind"] = _kind
+    environment.filters["with_code"] = _with_code
     environment.filters["picture"] = lambda figure: Markup(figure.svg)
     return environment

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from mqlab.report.capacity.scaling import scaling_table
 from mqlab.report.capacity.section import capacity_sections
 from mqlab.report.claims.gates import judge_gates
 from mqlab.report.claims.limits import limits_figure
@@ -13,12 +14,13 @@ from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.exhibits import lab_tables, run_tables
 from mqlab.report.exhibits.answer import answer, scenario_answers
 from mqlab.report.exhibits.compare import comparison_table, overview, rate_against_latency
-from mqlab.report.exhibits.curves import latency_figure, series_figure
 from mqlab.report.exhibits.exhibits import blocks
 from mqlab.report.exhibits.headline import headline, lengths, rate_tiles, verdict_tile, warnings
+from mqlab.report.exhibits.lab_figures.curves import latency_figure, series_figure
+from mqlab.report.exhibits.lab_figures.heat_map import heat_map_figures
 from mqlab.report.exhibits.trust import trust_lights, undecided
 from mqlab.report.render import formatting
-from mqlab.report.render.content import Block, Page, Prose, Section, Tab
+from mqlab.report.render.content import Block, Figure, Page, Prose, Section, Tab
 from mqlab.study import Exhibit, Point
 from mqlab.study.exhibit import own_scenarios
 
@@ -94,6 +96,7 @@ def _compare_sections(results: RunResults) -> tuple[Section, ...]:
         Section("overview", "Overview", every),
         Section("comparison", "Ratios", _shown(comparison_table(results))),
         Section("rate-and-latency", "Rate against latency", _shown(rate_against_latency(results))),
+        Section("scaling", "Scaling", _shown(scaling_table(results))),
     )
 
 
@@ -104,6 +107,8 @@ def _evidence_sections(results: RunResults) -> Iterator[Section]:
     latencies = (lab_tables.latency_table(results), *_some(results, drawn, curves))
     yield Section("latencies", "Latencies", latencies, folded=True)
     series = _shown(*(series_figure(results, point) for point in drawn))
+    heat_maps = tuple(heat_map_figures(results, drawn))
+    yield Section("latency-over-time", "Latency over time", _some_maps(results, heat_maps), folded=True)
     yield Section("series", "Second by second", _some(results, drawn, series), folded=True)
     yield Section("resources", "Resources", (lab_tables.resource_table(results),), folded=True)
     yield Section("audit", "Delivery audit", (run_tables.audit_table(results),), folded=True)
@@ -120,6 +125,13 @@ def _some(results: RunResults, drawn: Sequence[Point], figures: tuple[Block, ...
     highest = f"those with the highest {formatting.metric(headline(results))}"
     note = f"Drawn for {len(drawn)} of {len(results.points):,} points, {highest}; the tables have all."
     return (*figures, Prose(note))
+
+
+def _some_maps(results: RunResults, figures: tuple[Figure, ...]) -> tuple[Block, ...]:
+    if not figures or len(figures) == len(results.points):
+        return figures
+    chosen = "first those with faults or with producers held back"
+    return (*figures, Prose(f"Drawn for {len(figures)} of {len(results.points):,} points, {chosen}."))
 
 
 def _setup_sections(results: RunResults) -> Iterator[Section]:

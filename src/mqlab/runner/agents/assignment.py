@@ -20,6 +20,9 @@ _SHARED_PREFETCH = 64
 _MIN_PACKED_PREFETCH = 16
 # A consumer with a rate limit prefetches what it consumes in this time.
 _LIMITED_PREFETCH_SECONDS = 0.05
+# In a run with faults, a system that does not notice the end of a connection waits so long for acknowledgements: the
+# default of JetStream. But not longer than half of the drain phase, since what comes after it counts as lost.
+_REDELIVERY_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,10 @@ class Assignment:
         point = self.point
         durable = f"run-{self.tag}{self.run}-consumer-{role.number}" if point.durable else ""
         acknowledge = "transacted" if point.transaction else point.acknowledge
-        return ReceiverOptions(self.prefetch, acknowledge, point.selector, durable, self.packed > 1)
+        redeliver_after_s = min(_REDELIVERY_SECONDS, point.phases.drain / 2) if point.faults else None
+        return ReceiverOptions(
+            self.prefetch, acknowledge, point.selector, durable, self.packed > 1, redeliver_after_s
+        )  # fmt: skip
 
     @property
     def prefetch(self) -> int:

@@ -9,6 +9,7 @@ from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import unpack
 from mqlab.runner.agents.pacing import RateLimiter
 from mqlab.runner.agents.receipts import ReceiptLog, ReceivedNumbers
+from mqlab.runner.agents.varied.bodies import body_check
 from mqlab.runner.timeline import RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
@@ -33,7 +34,7 @@ class ConsumerRole:
         self.link: Receiver | None = None
         self._packed = packed
         self._reopens = received is not None
-        self._log = ReceiptLog(role, point.size, recorder, transacted=point.transaction > 0, received=received)
+        self._log = ReceiptLog(role, body_check(point), recorder, transacted=point.transaction > 0, received=received)
         self._uncommitted_messages = 0
 
     async def open(self) -> None:

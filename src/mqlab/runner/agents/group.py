@@ -7,7 +7,7 @@ from typing import Final
 
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import ACTIVE, Assignment
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, NoAnswerError, check_answer
+from mqlab.runner.agents.handle import AgentHandle, AgentLostError, BrokenRunError, NoAnswerError, check_answer
 from mqlab.runner.sampler import Sampler
 
 _POLL_SECONDS: Final = 0.01
@@ -23,7 +23,7 @@ _PROGRESS_SECONDS: Final = 3.0
 class AgentGroup:
     """All methods raise BrokenRunError and AgentLostError."""
 
-    def __init__(self, agents: Sequence[AgentProcess]) -> None:
+    def __init__(self, agents: Sequence[AgentHandle]) -> None:
         self.agents = agents
 
     async def prepare(self, assignments: Sequence[Assignment]) -> None:
@@ -32,7 +32,7 @@ class AgentGroup:
         for only_active in (False, True):
             await self._prepare([pair for pair in pairs if _is_only_active(pair[1]) == only_active])
 
-    async def _prepare(self, pairs: Sequence[tuple[AgentProcess, Assignment]]) -> None:
+    async def _prepare(self, pairs: Sequence[tuple[AgentHandle, Assignment]]) -> None:
         """Prepare agents concurrently. An error is raised when all of them have answered."""
         answers = (agent.ask("prepare", assignment=assignment.to_json()) for agent, assignment in pairs)
         for answer in await asyncio.gather(*answers, return_exceptions=True):
@@ -45,13 +45,15 @@ class AgentGroup:
     async def play(
         self, command: str, start: int, sampler: Sampler, *, timeout_s: float | None, idle_timeout_s: float
     ) -> list[JsonObject]:
-        """The agents' answers, when all active roles are done.
+        """The agents' answers, when all active roles are done. `start`: by the conductor's clock.
 
         Without `timeout_s` it raises BrokenRunError when no message has moved for `idle_timeout_s`. It raises at once
         when an agent or the system ends.
         """
         answer_timeout_s = _MAX_SECONDS if timeout_s is None else timeout_s
-        answers = [agent.ask(command, timeout_s=answer_timeout_s, start=start) for agent in self.agents]
+        answers = [
+            agent.ask(command, timeout_s=answer_timeout_s, start=agent.clock.to_agent(start)) for agent in self.agents
+        ]
         playing = asyncio.ensure_future(asyncio.gather(*answers))
         failures = [asyncio.ensure_future(agent.wait_lost()) for agent in self.agents]
         failures.append(asyncio.ensure_future(sampler.wait_failed()))
@@ -61,9 +63,9 @@ class AgentGroup:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not playing.done():
-                lost = [agent.number for agent, task in zip(self.agents, failures, strict=False) if task.done()]
+                lost = [agent.name for agent, task in zip(self.agents, failures, strict=False) if task.done()]
                 reason = str(sampler.failed) if sampler.failed else f"nothing has moved for {idle_timeout_s:g} s"
-                raise BrokenRunError(f"agent {lost[0]} ended in mid-run" if lost else reason)
+                raise BrokenRunError(f"{lost[0]} ended in mid-run" if lost else reason)
             return [check_answer(answer) for answer in playing.result()]
         except NoAnswerError as error:
             raise await self._diagnose(error) from error

@@ -58,11 +58,11 @@ class SendSchedule:
         self._calls += 1
         return planned
 
-    async def next(self) -> tuple[int, int]:
-        """Wait until the next messages are due. Returns their planned time and their number."""
+    async def next(self, stop: int) -> tuple[int, int]:
+        """Wait until the next messages are due, at most until `stop`. Returns their planned time and their number."""
         planned = self.plan_next()
         # A loop, since a timer of whole milliseconds may fire early, and no message is sent before its time.
-        while (left := planned - now()) > 0:
+        while (left := min(planned, stop) - now()) > 0:
             await asyncio.sleep(left / 1e9)
         return planned, self._count
 
@@ -73,7 +73,7 @@ class ProfileSchedule(SendSchedule):
     def __init__(
         self, profile: RateProfile, producers: int, max_count: int, start: int, *, whole: bool = False
     ) -> None:
-        super().__init__(profile.rate_at(0.0) / producers, max_count, start, whole=whole)
+        super().__init__(1.0, max_count, start, whole=whole)
         self._profile = profile
         self._producers = producers
         self._max_count = max_count

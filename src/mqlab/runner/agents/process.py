@@ -1,4 +1,6 @@
-"""An agent: a process that plays roles. It reads commands as lines of JSON on stdin and answers on stdout.
+"""An agent: a process that plays roles. It reads commands as lines of JSON and answers them, over stdin and stdout.
+
+An agent on another machine does the same over a connection (mqlab.cluster).
 
 command          action                                            answer
 host             start a broker in this process                    {"address": ...}
@@ -8,10 +10,12 @@ prepare          connect, open the roles                           {"ready": tru
 fill             play the active roles before the passive ones     {"sent": {destination: messages}, ...}
 start            play all roles from the given moment on           {"sent": {destination: messages}, ...}
 report_progress  (also while roles play)                           {"received": [...], "moved": messages}
+report_resources (also while roles play)                           {"cpu_seconds": seconds, "rss": bytes, ...}
 report_received  (in a run with faults)                            {"ranges": [[destination, ...], ...]}
 finish           stop all roles, write the events                  {"counted_received": messages, ...}
 stop_hosting     stop the broker in this process                   {}
-clock                                                              {"t": ns, "boot": id}
+check_folder     write a file of this name                         {}
+clock                                                              {"t": ns}
 """
 
 import asyncio
@@ -24,6 +28,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import uvloop
 
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
@@ -33,7 +38,9 @@ from mqlab.hidden_pandas import hide_pandas
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents.assignment import Assignment
 from mqlab.runner.agents.bodies import BodyMaker
+from mqlab.runner.agents.channel import MAX_LINE_BYTES
 from mqlab.runner.agents.session import AgentSession
+from mqlab.runner.sampler import process_columns
 from mqlab.runner.timeline import RoleCounters, Timeline
 from mqlab.systems import SYSTEMS, Hosted, SystemFailedError
 
@@ -42,6 +49,8 @@ _PRELOAD_PRODUCER = 2**31 - 1
 _PROBE_BYTES = 1024
 # How often the events of a run are written that somebody follows.
 _ROLL_SECONDS = 3.0
+# Commands that are executed while another one is.
+_AT_ONCE = ("report_progress", "report_resources")
 
 
 class Agent:
@@ -58,9 +67,11 @@ class Agent:
             "fill": self._fill,
             "start": self._start,
             "report_progress": self._report_progress,
+            "report_resources": self._report_resources,
             "report_received": self._report_received,
             "finish": self._finish,
             "stop_hosting": self._stop_hosting,
+            "check_folder": self._check_folder,
             "clock": self._clock,
         }
 
@@ -74,7 +85,11 @@ class Agent:
             return {"error": f"{error.filename or 'the agent'}: {error.strerror or error}"}
 
     async def _clock(self, _: JsonObject) -> JsonObject:
-        return {"t": time.monotonic_ns(), "boot": Path("/proc/sys/kernel/random/boot_id").read_text().strip()}
+        return {"t": time.monotonic_ns()}
+
+    async def _check_folder(self, command: JsonObject) -> JsonObject:
+        Path(command["file"]).write_text("")
+        return {}
 
     async def _host(self, command: JsonObject) -> JsonObject:
         await self._stop_hosting(command)
@@ -146,6 +161,9 @@ class Agent:
         moved = sum(counters.sent + counters.received for counters in self._counters())
         return {"received": [[*key, count] for key, count in counts.items()], "moved": moved, **self._failure()}
 
+    async def _report_resources(self, _: JsonObject) -> JsonObject:
+        return process_columns(psutil.Process())
+
     async def _report_received(self, _: JsonObject) -> JsonObject:
         """The messages that came, each once: what `ReceivedNumbers.ranges` returns."""
         received = None if self._session is None else self._session.received
@@ -212,35 +230,59 @@ def _describe(error: BaseException) -> str:
     return str(error) if isinstance(error, DriverError) else f"{type(error).__name__}: {error}"
 
 
-class _CommandProtocol(asyncio.StreamReaderProtocol):
+class CommandProtocol(asyncio.StreamReaderProtocol):
+    """Calls `lost` when the conductor is gone: the agent ends at once, whatever it is waiting for."""
+
+    def __init__(self, reader: asyncio.StreamReader, lost: Callable[[], object]) -> None:
+        super().__init__(reader)
+        self._lost = lost
+
+    def eof_received(self) -> bool:
+        return False  # close the other direction too
+
     def connection_lost(self, _: Exception | None) -> None:
-        os._exit(0)  # the conductor is gone: end at once, whatever the agent is waiting for
+        self._lost()
 
 
-async def _main() -> None:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=1 << 24)
-    await loop.connect_read_pipe(lambda: _CommandProtocol(reader), sys.stdin)
+async def serve(reader: asyncio.StreamReader, write: Callable[[bytes], None]) -> None:
+    """Execute the conductor's commands until it closes the channel."""
     agent, working = Agent(), None
     # Objects that exist now stay: garbage collections in mid-run need not scan them.
     gc.freeze()
     while line := await reader.readline():
         command = json.loads(line)
-        if command["command"] == "report_progress":
-            await _answer(agent, command)
+        if command["command"] in _AT_ONCE:
+            await _answer(agent, command, write)
             continue
         if working is not None and command["command"] == "finish":
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
         elif working is not None:
             await working
-        working = asyncio.ensure_future(_answer(agent, command))
+        working = asyncio.ensure_future(_answer(agent, command, write))
 
 
-async def _answer(agent: Agent, command: JsonObject) -> None:
+async def _answer(agent: Agent, command: JsonObject, write: Callable[[bytes], None]) -> None:
     answer = await agent.execute(command)
-    sys.stdout.write(json.dumps({"reply_to": command["id"], **answer}) + "\n")
-    sys.stdout.flush()
+    write((json.dumps({"reply_to": command["id"], **answer}) + "\n").encode())
+
+
+async def _serve_stdin() -> None:
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    protocol = CommandProtocol(reader, lambda: os._exit(0))
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    await serve(reader, _write_stdout)
+
+
+def _write_stdout(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+def prepare_process() -> None:
+    """Prepare this process for the commands of a conductor."""
+    hide_pandas()
+    _use_batch_scheduling()
 
 
 def _use_batch_scheduling() -> None:
@@ -251,6 +293,5 @@ def _use_batch_scheduling() -> None:
 
 
 if __name__ == "__main__":
-    hide_pandas()
-    _use_batch_scheduling()
-    uvloop.run(_main())
+    prepare_process()
+    uvloop.run(_serve_stdin())

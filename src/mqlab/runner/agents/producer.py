@@ -7,10 +7,13 @@ import numpy as np
 
 from mqlab.drivers import DriverError, Sender
 from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.common.filler import ID_SIZE
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.pacing import SendAhead, schedule_of
+from mqlab.runner.agents.varied.bodies import VariedMaker
+from mqlab.runner.agents.varied.variants import PropertyColumns, body_variants
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 
@@ -35,13 +38,17 @@ class ProducerRole:
         self.counters = RoleCounters()
         self._point = point
         self._packed = packed
+        self._variants = body_variants(point)
+        self._varied = None if self._variants is None else VariedMaker(role.number, self._variants)
+        self._columns = PropertyColumns(point) if point.properties else None
         self._use(sender)
         self._reopen = reopen
         self._record = recorder.sends.append
         self._unconfirmed = recorder.sends.pending()
         self._bounded = bounded
         self._max_send = max_send or point.batch
-        self._maker = BodyMaker(role.number, point.size, self._max_send)
+        # Of bodies that differ in more than their id, it makes the ids.
+        self._maker = BodyMaker(role.number, point.size if self._varied is None else ID_SIZE, self._max_send)
         self._share = share(point.messages, role.number, point.producers)
 
     async def play(self, timeline: Timeline) -> None:
@@ -56,7 +63,7 @@ class ProducerRole:
         while self.counters.sent < self._share:
             planned = now()
             if schedule is not None:
-                planned, count = await schedule.next()
+                planned, count = await schedule.next(timeline.stop)
             elif send_ahead is not None and not self._packed:
                 count = send_ahead.next_count
             # A producer that is late sends after the end what was planned before it; the drain phase leaves time for
@@ -82,7 +89,8 @@ class ProducerRole:
 
     def _use(self, sender: Sender) -> None:
         self.link = sender
-        self._send = sender.send_packed if self._packed else sender.send
+        one_size = sender.send_packed if self._packed else sender.send
+        self._send = one_size if self._varied is None else self._varied.sender(sender)
 
     async def _send_again(self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]) -> None:
         """Send the same messages until they are confirmed."""
@@ -109,7 +117,7 @@ class ProducerRole:
             self._count(sent, count)
             self._unconfirmed.append(
                 producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent,
-                count=count, bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=NO_TIME,
+                count=count, bytes=self._size_of(count), t_planned=planned, t_sent=sent, t_confirmed=NO_TIME,
                 outcome=UNKNOWN_CODE,
             )  # fmt: skip
 
@@ -141,18 +149,27 @@ class ProducerRole:
         if self._timeline.counts(sent):
             self.counters.counted_sent += count
 
+    def _size_of(self, count: int) -> int:
+        """The bytes of the next messages."""
+        if self._variants is None:
+            return count * self._point.size
+        return self._variants.total_size(self.role.number, self.counters.sent, count)
+
     def _make(self, first_seq: int, count: int) -> tuple[Matrix, Properties | None]:
-        """The bodies, and the properties for selectors: without a selector, messages have no properties."""
+        """The bodies, and the properties: those of the study, and those for a selector."""
         bodies = self._maker.make(first_seq, count)
-        if not self._point.selector:
+        if not self._point.selector and self._columns is None:
             return bodies, None
-        numbers = np.arange(first_seq, first_seq + count, dtype=np.int64)
-        return bodies, {"seq": numbers, "producer": np.full(count, self.role.number, dtype=np.int32)}
+        columns = {} if self._columns is None else {**self._columns.of(self.role.number, first_seq, count)}
+        if self._point.selector:
+            columns["seq"] = np.arange(first_seq, first_seq + count, dtype=np.int64)
+            columns["producer"] = np.full(count, self.role.number, dtype=np.int32)
+        return bodies, columns
 
     def _record_send(self, count: int, planned: int, sent: int, confirmed: int, outcome: int) -> None:
         self._count(sent, count)
         self.counters.waits += outcome == CONFIRMED_CODE
         self._record(
             producer=self.role.number, destination=self.role.destination, first_seq=self.counters.sent, count=count,
-            bytes=count * self._point.size, t_planned=planned, t_sent=sent, t_confirmed=confirmed, outcome=outcome,
+            bytes=self._size_of(count), t_planned=planned, t_sent=sent, t_confirmed=confirmed, outcome=outcome,
         )  # fmt: skip

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from mqlab.drivers import ReceivedBatch, RequestBatch
 from mqlab.events.recorder import NO_TIME, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import BodyCheck, message_ranges, message_ranges_of
+from mqlab.runner.agents.bodies import message_ranges, message_ranges_of
+from mqlab.runner.agents.varied.bodies import Check
 
 _FEWEST_NUMBERS: Final = 4096
 
@@ -42,12 +43,12 @@ class ReceiptLog:
     """The receipts of one role. Those of a transaction are recorded with the time of its commit."""
 
     def __init__(
-        self, role: Role, size: int, recorder: Recorder, *, transacted: bool = False,
+        self, role: Role, check: Check, recorder: Recorder, *, transacted: bool = False,
         received: ReceivedNumbers | None = None,
     ) -> None:  # fmt: skip
         self._role = role
         self._received = received
-        self._check = BodyCheck(size)
+        self._check = check
         self._uncommitted = recorder.receipts.pending()
         self._append = self._uncommitted.append if transacted else recorder.receipts.append
         self._ordinal = 0

@@ -12,9 +12,10 @@ import asyncio
 from mqlab.drivers import DriverError, DriverRequester, Receiver, Reply, RequestBatch, Responder, Sender
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
-from mqlab.runner.agents.bodies import BodyCheck, BodyMaker, is_reply_to, message_id
+from mqlab.runner.agents.bodies import is_reply_to, message_id
 from mqlab.runner.agents.pacing import SendSchedule, schedule_of
 from mqlab.runner.agents.receipts import ReceiptLog
+from mqlab.runner.agents.varied.bodies import body_check, single_maker
 from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
 from mqlab.study import Point
 
@@ -31,8 +32,8 @@ class RequesterRole:
         self._requester = requester
         self._recorder = recorder
         self._record_answered = recorder.answered.append
-        self._maker = BodyMaker(role.number, point.size, 1)
-        self._check = BodyCheck(point.size)
+        self._maker = single_maker(role.number, point)
+        self._check = body_check(point)
         self._share = share(point.messages, role.number, point.requesters)
         self._schedule: SendSchedule | None = None
         # The request that waits for its reply, when it was planned and when it was sent.
@@ -139,12 +140,12 @@ class ResponderRole:
         # The error that ended the role before it was stopped.
         self.failed: Exception | None = None
         self.link: Sender | Receiver | None = None
-        self._persistent, self._size = point.persistent, point.size
+        self._persistent = point.persistent
         self._responder = responder
-        self._log = ReceiptLog(role, point.size, recorder)
+        self._log = ReceiptLog(role, body_check(point), recorder)
         # The replies whose outcome is not known: all, or the last ones if they are persistent.
         self._unconfirmed = recorder.sends.pending()
-        self._maker = BodyMaker(role.number, point.size, 1)
+        self._maker = single_maker(role.number, point)
 
     async def play(self, timeline: Timeline) -> None:
         """Runs until it is cancelled."""
@@ -185,7 +186,7 @@ class ResponderRole:
             counters.counted_sent += count
         self._unconfirmed.append(
             producer=self.role.number, destination=self.role.reply_destination, first_seq=first_seq, count=count,
-            bytes=count * self._size, t_planned=sent, t_sent=sent, t_confirmed=NO_TIME, outcome=UNKNOWN_CODE,
+            bytes=sum(map(len, replies)), t_planned=sent, t_sent=sent, t_confirmed=NO_TIME, outcome=UNKNOWN_CODE,
         )  # fmt: skip
         return replies
 

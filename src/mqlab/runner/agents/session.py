@@ -118,6 +118,8 @@ class AgentSession:
         """A new link of a role whose link has failed, as soon as the system lets it connect."""
         key = self.assignment.connection(role)
         while True:
+            # Also before the first attempt: a system that refuses messages lets clients connect.
+            await asyncio.sleep(_RETRY_SECONDS)
             failed = self._connections[key]
             try:
                 async with self._reconnecting.setdefault(key, asyncio.Lock()):
@@ -128,7 +130,7 @@ class AgentSession:
                         await self._connect(key, self.assignment.application(role))
                 return await open_link(self._connections[key])
             except DriverError:
-                await asyncio.sleep(_RETRY_SECONDS)
+                continue
 
     async def _open(self, role: Role) -> None:
         assignment, point = self.assignment, self.assignment.point

@@ -30,6 +30,7 @@ from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.consumer import ConsumerRole
 from mqlab.runner.agents.producer import ProducerRole
 from mqlab.runner.agents.request_reply import RequesterRole, ResponderRole
+from mqlab.runner.agents.varied.bodies import single_maker
 from mqlab.runner.timeline import NEVER, Timeline
 from mqlab.study import Point
 from mqlab.wire.native.bodies import Bodies
@@ -73,7 +74,7 @@ class Calibration:
 
 def combinations(points: Iterable[Point]) -> list[Point]:
     """One point for each combination of pattern, way of sending and size: the lab does the same work for the others."""
-    by_key = {(point.size, point.pattern, point.send, point.transaction > 0): point for point in points}
+    by_key = {(point.size, point.bodies, point.pattern, point.send, point.transaction > 0): point for point in points}
     return [by_key[key] for key in sorted(by_key)]
 
 
@@ -137,11 +138,15 @@ def _alone(point: Point, batch: int, calls: int) -> Point:
     one_role = dict.fromkeys(("producers", "consumers", "requesters", "responders"), 1)
     return point.model_copy(update={
         **one_role, "batch": batch, "messages": calls * batch, "transaction": batch if point.transaction else 0,
-        "rate": None, "profile": "", "think": 0.0, "consume_rate": None, "selector": "", "load": "both",
+        "rate": None, "profile": "", "think": 0.0, "consume_rate": None, "selector": "", "properties": {},
+        "load": "both",
     })  # fmt: skip
 
 
 def _arrival(point: Point, batch: int) -> ReceivedBatch:
+    if point.has_varied_bodies:
+        maker = single_maker(_ROLE, point)
+        return ReceivedBatch(Bodies.of([maker.make_single(seq) for seq in range(batch)]), redelivered=False)
     data = BodyMaker(_ROLE, point.size, batch).make(0, batch).reshape(-1)
     return ReceivedBatch(Bodies(data, equal_offsets(batch, point.size)), redelivered=False)
 

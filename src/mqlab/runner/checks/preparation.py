@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mqlab.json_values import JsonObject
-from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.agents.handle import AgentHandle
 from mqlab.runner.checks.sync_check import check_syncs
 from mqlab.runner.checks.warmup import Warmup
 from mqlab.study import Point
@@ -20,7 +20,7 @@ class SystemPreparation:
         self._warmup = Warmup(data)
 
     async def prepare(
-        self, point: Point, system: System, running: Running, agents: Sequence[AgentProcess],
+        self, point: Point, system: System, running: Running, agents: Sequence[AgentHandle],
         watch: Callable[[float], None],
     ) -> None:  # fmt: skip
         """Do what is due before a run of the point. `watch` is called with the seconds of each warm-up."""
@@ -31,7 +31,7 @@ class SystemPreparation:
             await self._warmup.play(point, system, running, agents, lambda _, seconds: watch(seconds))
             entry["rehearsals"] = self._warmup.played.get(system.label, 0)
 
-    async def _check_syncs(self, system: System, running: Running, agent: AgentProcess, entry: JsonObject) -> None:
+    async def _check_syncs(self, system: System, running: Running, agent: AgentHandle, entry: JsonObject) -> None:
         """Once for each system, before its first persistent run: does it sync before it confirms?"""
         if "witnessed" not in entry:
             result = await check_syncs(system, running, agent, self._data / "calls")

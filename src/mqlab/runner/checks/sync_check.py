@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import psutil
 
-from mqlab.runner.agents.handle import AgentLostError, AgentProcess, BrokenRunError, check_answer
+from mqlab.runner.agents.handle import AgentHandle, AgentLostError, BrokenRunError, check_answer
 from mqlab.runner.capability import unsupported_features
 from mqlab.systems import Running, System
 
@@ -164,10 +164,12 @@ async def _stop(strace: asyncio.subprocess.Process) -> None:
     await asyncio.gather(reading, return_exceptions=True)
 
 
-async def check_syncs(system: System, running: Running, agent: AgentProcess, record: Path) -> SyncCheck:
+async def check_syncs(system: System, running: Running, agent: AgentHandle, record: Path) -> SyncCheck:
     """Check a system. It raises nothing: the result has the reason if the check is not possible."""
     if running.pid is None:
         return SyncCheck(why="it is not on this machine")
+    if not agent.is_here:
+        return SyncCheck(why=f"{agent.name} sends by another wall clock")
     destination = "topic:probe" if "queues" in unsupported_features(system) else "queue:probe"
 
     async def send() -> list[ConfirmedSend]:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from mqlab.events.folder import RunFolder
 from mqlab.events.schema import COMPLETE
-from mqlab.runner.agents.handle import AgentProcess
+from mqlab.runner.agents.handle import AgentHandle
 from mqlab.runner.run import RunExecution
 from mqlab.study import Phases, Point
 from mqlab.systems import Running, System
@@ -40,7 +40,7 @@ class Warmup:
         return system.compiles and _kind(point) not in self._warm.get(running, ())
 
     async def play(
-        self, point: Point, system: System, running: Running, agents: Sequence[AgentProcess],
+        self, point: Point, system: System, running: Running, agents: Sequence[AgentHandle],
         watch: Callable[[str, float], None],
     ) -> None:  # fmt: skip
         """It raises nothing but cancellation: the run that follows reports what is wrong with the system."""

@@ -1,4 +1,4 @@
-"""All checks of the machine: those that take no time, and those that measure for a moment."""
+"""All checks of the machine: those that take a moment, and those that watch it for some seconds."""
 
 import time
 from collections.abc import Iterator
@@ -12,12 +12,14 @@ from mqlab.runner.doctor.processor import processor_checks
 from mqlab.runner.noise import MachineWatch
 
 
-def quick_findings(runs: Path) -> Iterator[MachineFinding]:
-    """Without a delay. `runs`: the folder of the run folders, or where it will be."""
+def quick_findings(runs: Path, data: Path | None = None) -> Iterator[MachineFinding]:
+    """Within a moment. `runs`: the folder of the run folders, or where it will be. `data`: that of the systems."""
     yield from processor_checks()
     yield from memory_checks()
     yield load_check()
+    yield sync_check(existing(data or runs))
     yield room_check(existing(runs))
+    yield broker_check()
 
 
 def all_findings(runs: Path, seconds: float) -> Iterator[MachineFinding]:

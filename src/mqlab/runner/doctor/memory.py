@@ -2,6 +2,8 @@
 
 import resource
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -15,13 +17,25 @@ _GIB: Final = 1 << 30
 _FILES: Final = 4096
 
 
-def memory_checks() -> Iterator[MachineFinding]:
-    yield _memory(psutil.virtual_memory().available)
+def memory_checks(root: Path = Path("/")) -> Iterator[MachineFinding]:
+    """`root`: of the file system whose /sys is read."""
+    yield _memory(min(psutil.virtual_memory().available, _container_room(root)))
     yield _swap(psutil.swap_memory().used)
     yield _open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 
-def _memory(available: int) -> MachineFinding:
+def _container_room(root: Path) -> float:
+    """The bytes that the limit of the container leaves; infinite without one."""
+    group = root / "sys/fs/cgroup"
+    with suppress(OSError, ValueError, KeyError):  # "max": no limit
+        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        counters = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        # The kernel takes back the cache of files when memory is needed.
+        return float(max(0, limit - used + int(counters["inactive_file"])))
+    return float("inf")
+
+
+def _memory(available: float) -> MachineFinding:
     measured = f"{available / _GIB:.1f} GiB free"
     if available >= _LEAST_BYTES:
         return MachineFinding("memory", "fine", measured)

@@ -1,1 +1,1 @@
-"""Faults: what the lab does in a run to the processes of a system, and to the line between it and the agents."""
+"""Faults: what the lab does in a run to the processes of a system, to its disk, and to the line to it."""

@@ -9,7 +9,7 @@ from mqlab.events.schema import FaultRow
 from mqlab.runner.faults.line import ControlledLine
 from mqlab.runner.faults.proxy import LineState
 from mqlab.runner.sampler import Sampler
-from mqlab.runner.timeline import Timeline, now, sleep_until
+from mqlab.runner.timeline import Timeline, alongside, now, sleep_until
 from mqlab.study import Point
 from mqlab.study.language.faults import Fault
 from mqlab.systems import Running
@@ -39,20 +39,7 @@ class FaultInjector:
 
         All are undone when it returns. Raises what the work raises, SystemFailedError and BrokenRunError.
         """
-        working = asyncio.ensure_future(work)
-        injecting = asyncio.ensure_future(self._inject_all(timeline))
-        try:
-            await asyncio.wait((working, injecting), return_when=asyncio.FIRST_COMPLETED)
-            if injecting.done():
-                # An error of the injector ends the run.
-                await injecting
-            result = await working
-            await injecting
-            return result
-        finally:
-            for task in (injecting, working):
-                task.cancel()
-            await asyncio.gather(injecting, working, return_exceptions=True)
+        return await alongside(work, self._inject_all(timeline))
 
     async def _inject_all(self, timeline: Timeline) -> None:
         for number, (moment, fault) in enumerate(self._planned, 1):
@@ -63,9 +50,33 @@ class FaultInjector:
                 number=number, kind=fault.kind, fault=fault.text, t_planned=planned, t_start=now(), t_end=None
             )
             self.rows.append(row)
-            await (self._disturb_process(fault) if fault.target == "process" else self._disturb_line(fault))
+            await self._disturb(fault)
             self.rows[-1] = replace(row, t_end=now())
             self._sampler.is_fault = False
+
+    async def _disturb(self, fault: Fault) -> None:
+        """Bring the fault about and undo it."""
+        disturb = {
+            "process": self._disturb_process, "line": self._disturb_line, "disk": self._fill_disk,
+            "syncs": self._delay_syncs,
+        }  # fmt: skip
+        await disturb[fault.target](fault)
+
+    async def _fill_disk(self, fault: Fault) -> None:
+        disk = self._broker.disk
+        assert disk is not None
+        try:
+            await disk.fill()
+            await asyncio.sleep(fault.for_s)
+        finally:
+            await disk.free()
+
+    async def _delay_syncs(self, fault: Fault) -> None:
+        try:
+            self._broker.delay_syncs(fault.amount)
+            await asyncio.sleep(fault.for_s)
+        finally:
+            self._broker.delay_syncs(0.0)
 
     async def _disturb_process(self, fault: Fault) -> None:
         broker = self._broker

@@ -5,7 +5,8 @@ from itertools import pairwise
 from typing import Final
 
 from mqlab.study.language.units import format_size, format_time
-from mqlab.study.language.value_types import LARGEST_BODY, MAX_ROLES, SMALLEST_REPLY, Parameters
+from mqlab.study.language.value_types import MAX_ROLES, Parameters
+from mqlab.study.load.sizes import LARGEST_BODY, SMALLEST_REPLY
 from mqlab.study.point import Point
 
 _REQUEST_REPLY_ROLES: Final = ("requesters", "responders", "clients", "threads")
@@ -29,9 +30,15 @@ def check_complete(values: Parameters) -> None:
         raise ValueError(
             "requesters is missing here and in defaults; write requesters: 10, or clients: 2 and threads: 5"
         )
-    for name in ("responders", "message.size") if request_reply else ("producers", "consumers", "message.size"):
+    for name in ("responders",) if request_reply else ("producers", "consumers"):
         if name not in values:
             raise ValueError(f"{name} is missing here and in defaults")
+    bodies = values.get("message.body")
+    has_files = [body is not None for body in (bodies if isinstance(bodies, tuple) else (bodies,))]
+    if not all(has_files) and "message.size" not in values:
+        raise ValueError("message.size is missing here and in defaults")
+    if any(has_files) and "message.size" in values:
+        raise ValueError("message.size: the files of message.body have sizes of their own; leave one of them out")
 
 
 def first_inconsistency(point: Point) -> str:
@@ -64,13 +71,26 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         yield "load: receive needs a number of messages to send before; write messages: 10000"
     if point.faults:
         yield from _faults(point)
+    if point.switch:
+        yield from _switch(point)
     if point.think and point.loop == "open":
         yield f"a schedule says when messages are sent; leave out think: {format_time(point.think)} or the rate"
+    if point.has_varied_bodies and point.send == "confirmed" and point.batch > 1:
+        yield f"messages of different sizes are confirmed one by one; leave out batch: {point.batch}"
+    if point.properties:
+        yield from _properties(point)
     if point.batch * point.size > LARGEST_BODY:
         yield (
             f"{point.batch} messages of {format_size(point.size)} are too large for a batch;"
             f" at most {format_size(LARGEST_BODY)} are accepted"
         )
+
+
+def _properties(point: Point) -> Iterator[str]:
+    for name in sorted({"seq", "producer"} & point.properties.keys()):
+        yield f"properties: {name} is a property that the lab gives to messages for selectors; take another name"
+    if point.pattern == "request-reply":
+        yield "properties do not belong to pattern: request-reply; leave them out"
 
 
 def _role_counts(point: Point) -> Iterator[str]:
@@ -107,6 +127,18 @@ def _faults(point: Point) -> Iterator[str]:
         yield f"faults: '{point.faults}' begins a fault while another one lasts; write later times"
 
 
+def _switch(point: Point) -> Iterator[str]:
+    if point.messages is not None or point.load != "both":
+        yield "switch needs load: both for a time; leave messages out"
+    unsupported = {
+        "faults": bool(point.faults),
+        "a rate that changes": bool(point.profile),
+        "a share of the peak": point.peak_share is not None,
+    }
+    for name in (name for name, declared in unsupported.items() if declared):
+        yield f"switch does not go with {name}; leave one of them out"
+
+
 def _request_reply(point: Point) -> Iterator[str]:
     unsupported = {
         "load": point.load != "both",
@@ -116,7 +148,7 @@ def _request_reply(point: Point) -> Iterator[str]:
     }
     for name in (name for name, declared in unsupported.items() if declared):
         yield f"{name} does not belong to pattern: request-reply; leave it out"
-    if point.size < SMALLEST_REPLY:
+    if min(point.body_sizes) < SMALLEST_REPLY:
         yield f"a reply carries the id of its request, so a body has at least {format_size(SMALLEST_REPLY)} here"
     if point.batch > 1:
         yield f"a requester waits for each reply, so a batch of {point.batch} is not possible; leave batch out"

@@ -1,4 +1,4 @@
-"""Faults: what the lab does to a system, or to the line to it, while a run goes on.
+"""Faults: what the lab does to a system, to the line to it, or to its disk, while a run goes on.
 
 A study writes `KIND [AMOUNT] at TIME [for TIME] [every TIME]`, several faults of a run joined by `and`. Times count
 from the start of the measure phase.
@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from mqlab.study.language.units import parse_percent, parse_time
 
-FaultTarget = Literal["process", "line"]
+FaultTarget = Literal["process", "line", "disk", "syncs"]
 _FORM: Final = "write kill at 5s for 2s, or slow 20ms at 5s for 2s every 10s"
 _FAULT: Final = re.compile(r"([a-z-]+)(?: (\S+))? at (\S+)(?: for (\S+))?(?: every (\S+))?", re.ASCII)
 _MOST: Final = 100
@@ -33,7 +33,11 @@ FAULT_KINDS: Final = {
     "reset": FaultKind("line", "every connection is reset, and new ones are until the end", lasts=False),
     "slow": FaultKind("line", "every byte arrives later by the amount, each way", "time"),
     "lossy": FaultKind("line", "this share of the segments of 1,448 bytes is sent again, 200 ms later", "percent"),
+    "full-disk": FaultKind("disk", "the disk of its data has no space left"),
+    "slow-disk": FaultKind("syncs", "every sync of its journal takes longer by the amount", "time"),
 }
+# A system must be started ready for faults of these.
+PREPARED_TARGETS: Final[frozenset[FaultTarget]] = frozenset(("disk", "syncs"))
 
 
 @dataclass(frozen=True)

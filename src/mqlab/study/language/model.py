@@ -20,6 +20,9 @@ UNSET: Final[Any] = None
 
 class MessageLayer(types.StrictModel):
     size: types.Sweep[types.Size] = UNSET
+    body: types.Sweep[types.Body] = UNSET
+    properties: dict[types.Identifier, types.PropertyText] = UNSET
+    seed: types.Sweep[types.Seed] = UNSET
     persistent: types.Sweep[types.YesNo] = UNSET
 
 
@@ -70,6 +73,7 @@ class Layer(types.StrictModel):
     settings: dict[types.Identifier, types.Sweep[types.ParameterText]] = UNSET
     faults: types.Sweep[types.Faults] = UNSET
     client_cpu: types.Sweep[types.ClientCpu] = UNSET
+    switch: types.SwitchTime = UNSET
     phases: PhasesLayer = UNSET
     repeat: RepeatLayer = UNSET
     together: tuple[tuple[types.Identifier, ...], ...] = UNSET

@@ -6,32 +6,36 @@ yaml_file.py passes scalars as text. `Sweep[...]` accepts one value or a list of
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from mqlab.study.capacity.goal import LatencyGoal
 from mqlab.study.language.faults import parse_faults
 from mqlab.study.language.rates import RateProfile, is_profile, parse_profile
-from mqlab.study.language.units import (
-    PeakShare,
-    format_size,
-    parse_percent,
-    parse_rate,
-    parse_rate_or_share,
-    parse_size,
-    parse_time,
-)
+from mqlab.study.language.units import PeakShare, parse_percent, parse_rate, parse_rate_or_share, parse_time
+from mqlab.study.load.body_files import BodyFiles, read_bodies
+from mqlab.study.load.property_values import parse_property
+from mqlab.study.load.recorded_rates import is_recorded, read_recorded
+from mqlab.study.load.sizes import SizeMix, is_mix, parse_body_size, parse_sizes
+from mqlab.study.load.study_files import StudyFiles
 from mqlab.study.metric import METRICS
 from mqlab.study.repetition import RepetitionRule
 
-# A body carries the id of its producer (4 bytes) and its sequence number (8 bytes): the audit needs them.
-SMALLEST_BODY: Final = 12
-# A reply carries the id of its request as well.
-SMALLEST_REPLY: Final = 24
-# Every role holds several copies of a message, or of a batch, in memory.
-LARGEST_BODY: Final = 8 * 2**20
+# A shorter slice would be little but the time that a setting needs to settle; a longer one is a run of its own.
+_SHORTEST_SLICE_S: Final = 0.1
+_LONGEST_SLICE_S: Final = 10.0
 # Roles need sockets and buffers on one machine; a greater number is a mistake.
 MAX_ROLES: Final = 10_000
 # A year; a longer phase is a mistake.
@@ -64,14 +68,19 @@ def suggest(word: str, accepted: list[str]) -> str:
 
 def _from_text(parse: Callable[[str], object], expected: str) -> BeforeValidator:
     """Return a validator that parses text; `expected` describes the value in the error for a list or a mapping."""
+    return _from_files(lambda text, _: parse(text), expected)
 
-    def validate(value: object) -> object:
+
+def _from_files(parse: Callable[[str, StudyFiles], object], expected: str) -> BeforeValidator:
+    """The same for a text that may name files beside the study: they are the context of the validation."""
+
+    def validate(value: object, info: ValidationInfo) -> object:
         if not isinstance(value, str):
             raise value_error(f"write {expected}, not {'a list' if isinstance(value, list) else 'keys'}")
         if len(value) > LONGEST_VALUE:
             raise value_error(f"is longer than {LONGEST_VALUE} characters")
         try:
-            return parse(value)
+            return parse(value, info.context or StudyFiles(Path()))
         except ValueError as error:
             raise value_error(str(error)) from None
 
@@ -120,15 +129,17 @@ def _yes_no(text: str) -> bool:
     return text in ("yes", "true")
 
 
-def _body(text: str) -> int:
-    size = parse_size(text)
-    if size < SMALLEST_BODY:
-        raise ValueError(
-            f"'{text}' is too small; a body has at least 12B (the id of its producer and a sequence number)"
-        )
-    if size > LARGEST_BODY:
-        raise ValueError(f"'{text}' is too large; a body has at most {format_size(LARGEST_BODY)}")
-    return size
+def _size(text: str) -> int | SizeMix:
+    return parse_sizes(text) if is_mix(text) else parse_body_size(text)
+
+
+def _bodies(text: str, files: StudyFiles) -> BodyFiles | None:
+    return None if text == "filler" else read_bodies(text, files)
+
+
+def _property(text: str) -> str:
+    parse_property(text)
+    return text
 
 
 def _phase(text: str) -> float:
@@ -142,6 +153,13 @@ def _measure_phase(text: str) -> float:
     seconds = _phase(text)
     if not seconds:
         raise ValueError(f"'{text}' measures nothing; write 2s, 30s or 1000s")
+    return seconds
+
+
+def _slice(text: str) -> float:
+    seconds = _phase(text)
+    if not _SHORTEST_SLICE_S <= seconds <= _LONGEST_SLICE_S:
+        raise ValueError(f"'{text}' is not between 100ms and 10s; write 400ms")
     return seconds
 
 
@@ -171,7 +189,11 @@ def _selector(text: str) -> str:
     return text.strip()
 
 
-def _rate(text: str) -> PeakShare | RateProfile | float:
+def _rate(text: str, files: StudyFiles) -> PeakShare | RateProfile | float | None:
+    if text == "max":
+        return None
+    if is_recorded(text):
+        return read_recorded(text, files)
     return parse_profile(text) if is_profile(text) else parse_rate_or_share(text)
 
 
@@ -201,7 +223,10 @@ MetricName = Annotated[str, _from_text(_metric, "a metric like rate.received")]
 Count = Annotated[int, _from_text(_integer(1, MAX_ROLES), "a whole number")]
 CountOrZero = Annotated[int, _from_text(_integer(0, MAX_ROLES), "a whole number")]
 Preload = Annotated[int, _from_text(_integer(0, 10**7), "a whole number")]
-Size = Annotated[int, _from_text(_body, "a size like 12B or 1KiB")]
+Size = Annotated[int | SizeMix, _from_text(_size, "a size like 12B or 1KiB")]
+Body = Annotated[BodyFiles | None, _from_files(_bodies, "filler or files in FOLDER")]
+PropertyText = Annotated[str, _from_text(_property, "a value like 7, 1 to 8 or zipf 1000")]
+Seed = Annotated[int, _from_text(_integer(0, 10**9), "a whole number")]
 YesNo = Annotated[bool, _from_text(_yes_no, "yes or no")]
 Acknowledge = Annotated[str, _from_text(_choice("auto", "dups_ok", "client"), "auto, dups_ok or client")]
 Pattern = Annotated[str, _from_text(_choice("one-way", "request-reply"), "one-way or request-reply")]
@@ -235,9 +260,10 @@ Messages = Annotated[int | None, _from_text(_keyword_or("none", None, _integer(1
 Batch = Annotated[int, _from_text(_keyword_or("auto", 1, _number_or("auto")), "a whole number")]
 Rate = Annotated[
     PeakShare | RateProfile | float | None,
-    _from_text(_keyword_or("max", None, _rate), "a rate like 5k/s, or max"),
+    _from_files(_rate, "a rate like 5k/s, or max"),
 ]
 ThinkTime = Annotated[float, _from_text(_keyword_or("none", 0.0, _phase), "a time like 10ms, or none")]
+SwitchTime = Annotated[float, _from_text(_keyword_or("none", 0.0, _slice), "a time like 400ms, or none")]
 ConsumeRate = Annotated[float | None, _from_text(_keyword_or("max", None, parse_rate), "a rate like 5k/s, or max")]
 Prefetch = Annotated[int | None, _from_text(_keyword_or("auto", None, _number_or("auto")), "a whole number or auto")]
 Selector = Annotated[str, _from_text(_keyword_or("none", "", _selector), "a condition, or none")]

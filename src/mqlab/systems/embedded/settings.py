@@ -13,13 +13,16 @@ from mqlab.systems.embedded.trace import OWN_APPLICATION
 # The lab sets these itself: listeners, access, data, channels. Policies by pattern do not fit the lab's names.
 _SET_BY_LAB: Final = frozenset((
     "data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies",
-    "remotes", "channels", "web_origins",
+    "remotes", "channels", "web_origins", "disk_delay",
 ))  # fmt: skip
 _BROKER_SETTINGS: Final = tuple(name for name in SETTING_NAMES if name not in _SET_BY_LAB)
 # `traced`: how many pairs of requester and responder are traced at the level of `trace`; no other application is.
 # `read_out`: the lab reads the records of the activity trace into a file while they come.
-_LAB_SETTINGS: Final = ("traced", "read_out")
+# `switchable`: the lab can switch `LIVE_SETTINGS` while the broker runs; the lab sets it where a study has `switch`.
+_LAB_SETTINGS: Final = ("traced", "read_out", "switchable")
 _SETTINGS: Final = (*_BROKER_SETTINGS, *_LAB_SETTINGS)
+# Settings that can be changed while the broker runs.
+LIVE_SETTINGS: Final = ("monitoring", "trace", "traced", "read_out")
 FILE_SETTINGS: Final[dict[str, FileUse]] = {"api_trace": "write", "file_trace": "write", "trace_file": "read"}
 # The value of `api_trace` for a file that the lab names.
 _LAB_FILE: Final = "yes"
@@ -30,6 +33,7 @@ class EmbeddedSettings:
     values: dict[str, object]
     traced: int | None = None
     read_out: bool = False
+    switchable: bool = False
     # Whether the lab names the file of the API trace.
     api_trace: bool = False
 
@@ -43,6 +47,8 @@ class EmbeddedSettings:
             parsed = _with(parsed, key, text)
         if parsed.traced is not None and "trace_file" in parsed.values:
             raise SystemSettingError("embedded: traced writes the stanzas itself: without trace_file")
+        if parsed.switchable and "trace_file" in parsed.values:
+            raise SystemSettingError("embedded: settings that are switched write the stanzas: without trace_file")
         parsed.settings()
         return parsed
 
@@ -64,8 +70,8 @@ class EmbeddedSettings:
 
     @property
     def traces(self) -> bool:
-        """Whether the broker writes an activity trace."""
-        return self.settings().trace != "off" or "trace_file" in self.values
+        """Whether the broker writes an activity trace, or may have to."""
+        return self.switchable or self.settings().trace != "off" or "trace_file" in self.values
 
     def with_files(self, folder: Path) -> dict[str, object]:
         """The values for a broker with its data in `folder`; the files that the lab names are beside it."""
@@ -73,11 +79,17 @@ class EmbeddedSettings:
         if self.api_trace:
             values["api_trace"] = folder.with_name(f"{folder.name}.calls")
         if "trace_file" not in values and self.traces:
-            values["trace_file"] = stanzas = folder.with_name(f"{folder.name}.stanzas")
-            write_stanzas(stanzas, *self._stanzas())
+            values["trace_file"] = self.write_stanzas(folder)
         return values
 
-    def _stanzas(self) -> tuple[list[Stanza], Level]:
+    def write_stanzas(self, folder: Path) -> Path:
+        """Write the file of stanzas for a broker with its data in `folder`, whole or not at all."""
+        stanzas = folder.with_name(f"{folder.name}.stanzas")
+        unfinished = stanzas.with_suffix(".unfinished")
+        write_stanzas(unfinished, *self.stanzas())
+        return unfinished.replace(stanzas)
+
+    def stanzas(self) -> tuple[list[Stanza], Level]:
         """The applications that are traced, and the level of all others. The lab itself is never traced."""
         level, lab = self.settings().trace, Stanza(OWN_APPLICATION, "off")
         if self.traced is None:
@@ -91,10 +103,11 @@ def _with(parsed: EmbeddedSettings, key: str, text: str) -> EmbeddedSettings:
         if not text.isascii() or not text.isdigit():
             raise SystemSettingError(f"embedded: traced: {text[:80]!r} is not a number of pairs")
         return replace(parsed, traced=int(text))
-    if key == "read_out":
+    if key in ("read_out", "switchable"):
         if text not in ("yes", "no"):
-            raise SystemSettingError(f"embedded: read_out: {text[:80]!r} is neither yes nor no")
-        return replace(parsed, read_out=text == "yes")
+            raise SystemSettingError(f"embedded: {key}: {text[:80]!r} is neither yes nor no")
+        is_on = text == "yes"
+        return replace(parsed, read_out=is_on) if key == "read_out" else replace(parsed, switchable=is_on)
     if key == "api_trace" and text in ("yes", "no"):
         return replace(parsed, api_trace=text == _LAB_FILE)
     try:

@@ -20,10 +20,21 @@ from mqlab.errors import MqlabError
 from mqlab.json_values import JsonObject
 from mqlab.study import Point
 from mqlab.study.language.faults import FaultTarget
-from mqlab.systems.api import LAB_SETTINGS, Durability, Hosted, Running, System, SystemFailedError, SystemSettingError
+from mqlab.systems.api import (
+    LAB_SETTINGS,
+    Durability,
+    Hosted,
+    Running,
+    SwitchMoments,
+    System,
+    SystemFailedError,
+    SystemSettingError,
+)
 from mqlab.systems.embedded.process import BrokerProcess
-from mqlab.systems.embedded.settings import FILE_SETTINGS, EmbeddedSettings
+from mqlab.systems.embedded.settings import FILE_SETTINGS, LIVE_SETTINGS, EmbeddedSettings
 from mqlab.systems.embedded.trace import OWN_APPLICATION, TraceQueueReader
+from mqlab.systems.install.download import install, missing, path_of
+from mqlab.systems.install.qpid_jms import QPID_JMS
 from mqlab.systems.program import free_port
 
 _ANSWER_SECONDS = 10.0
@@ -35,8 +46,14 @@ _FEWEST_MESSAGES: Final = 512
 _FEWEST_EACH: Final = 128
 _QUEUE_LIMITS: Final = ("queue_limit", "message_limit")
 _WINDOW: Final = "producer_window"
+# The journal files where the disk gets full.
+_SMALL_SEGMENT: Final = "1MiB"
 # Options of drivers; and the driver of hosted brokers.
-_OPTIONS: Final[dict[str, dict[str, str]]] = {"stomp": {"flavour": "mqlab"}}
+_OPTIONS: Final[dict[str, dict[str, str]]] = {
+    "stomp": {"flavour": "mqlab"},
+    "amqp10": {"flavour": "mqlab"},
+    "jms": {"provider": "mqlab"},
+}
 _HOSTED_DRIVER: Final = "native"
 # Durability of confirmations and acknowledgements, with `sync: on` and `sync: off`. Reports and documents take these
 # texts from here (`scripts/tables.py`).
@@ -61,11 +78,15 @@ _DURABILITY: Final = {
 
 
 class EmbeddedRunning(Running):
-    """`broker`: its process, if the lab started it. `reader` reads its activity trace, if it has one."""
+    """`broker`: its process, if the lab started it. `reader` reads its activity trace, if it has one.
+
+    `folder`: that of its data. `settings`: those that it has now.
+    """
 
     def __init__(
         self, address: str, process: psutil.Process, control: aio.Connection, broker: BrokerProcess | None,
-        attach: Callable[[], Awaitable["EmbeddedRunning"]], reader: TraceQueueReader | None,
+        attach: Callable[[], Awaitable["EmbeddedRunning"]], reader: TraceQueueReader | None, folder: Path,
+        settings: EmbeddedSettings,
     ) -> None:  # fmt: skip
         self.address = address
         self.pid = process.pid
@@ -74,6 +95,10 @@ class EmbeddedRunning(Running):
         self._broker = broker
         self._attach = attach
         self._reader = reader
+        # The file with the seconds by which its syncs take longer, if it is ready for that.
+        self.delay_file: Path | None = None
+        self._folder = folder
+        self._settings = settings
 
     async def sample(self) -> JsonObject:
         try:
@@ -128,6 +153,26 @@ class EmbeddedRunning(Running):
         except (MqlabError, ValueError, OSError) as error:
             raise SystemFailedError(f"the trace cannot be read: {error}") from error
 
+    async def switch(self, system: System) -> SwitchMoments:
+        if not isinstance(system, Embedded) or self._reader is None:
+            return await super().switch(system)
+        before, after = self._settings, system.live
+        if before.stanzas() != after.stanzas():
+            # The work for the records so far belongs to the settings so far.
+            await self._ask("trace")
+        asked = time.monotonic_ns()
+        if (level := after.settings().monitoring) != before.settings().monitoring:
+            await self._ask("monitoring", level=level)
+        try:
+            if before.stanzas() != after.stanzas():
+                after.write_stanzas(self._folder)
+                await self._ask("trace")  # the broker reads the file
+            await self._reader.set_read_out(after.read_out)
+        except (MqlabError, OSError) as error:
+            raise SystemFailedError(f"the settings cannot be switched: {error}") from error
+        self._settings = after
+        return SwitchMoments(asked, time.monotonic_ns())
+
     def kill(self) -> None:
         self._process.kill()
 
@@ -154,6 +199,12 @@ class EmbeddedRunning(Running):
     def resume(self) -> None:
         with suppress(psutil.NoSuchProcess):
             self._process.resume()
+
+    def delay_syncs(self, seconds: float) -> None:
+        if self.delay_file is None:
+            super().delay_syncs(seconds)
+        else:
+            self.delay_file.write_text(str(seconds))
 
     async def stop(self) -> None:
         try:
@@ -183,9 +234,10 @@ class EmbeddedRunning(Running):
 class Embedded(System):
     name = "embedded"
     title = "mqlab's own broker"
-    drivers = ("native", "stomp")
+    drivers = ("native", "stomp", "mqtt", "mqtt3", "amqp10", "jms")
     file_settings = FILE_SETTINGS
     lacks_faults: ClassVar[Mapping[FaultTarget, str]] = {}
+    live_settings = LIVE_SETTINGS
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings)
@@ -199,8 +251,11 @@ class Embedded(System):
         """Bound the messages on their way between producers and consumers that wait for nothing, as far as no limit is
         given.
 
-        With the broker's own limits a run would only fill its queues: a short one never comes to its steady state.
+        With the broker's own limits a run would only fill its queues: a short one never comes to its steady state. And
+        a full disk would not matter to a broker that has reserved a large file.
         """
+        if "disk" in point.prepared_targets:
+            return self.with_settings({"segment_size": _SMALL_SEGMENT, **self.settings, **settings})
         if not point.is_unthrottled or point.load != "both" or point.preload:
             return self.with_settings(settings)
         given = {*self.settings, *settings}
@@ -212,6 +267,14 @@ class Embedded(System):
             limits[_WINDOW] = str(max(_FEWEST_EACH, messages // point.producers) * point.size)
         return self.with_settings({**settings, **limits})
 
+    def for_switching(self) -> Self:
+        return self.with_settings({"switchable": "yes"})
+
+    @property
+    def live(self) -> EmbeddedSettings:
+        """The settings of which `Running.switch` changes those of `LIVE_SETTINGS`."""
+        return self._settings
+
     def describe(self) -> JsonObject:
         settings = {**self.lab_settings, **self._settings.describe()}
         return {
@@ -222,19 +285,38 @@ class Embedded(System):
     def durability(self) -> Durability:
         return _DURABILITY[self._settings.settings().sync]
 
+    @property
+    def jars(self) -> str:
+        return str(path_of(QPID_JMS)) if self.driver == "jms" else ""
+
     def missing(self) -> str:
-        return ""
+        """The broker comes with mqlab; only the JMS client must be installed."""
+        if self.driver != "jms" or not (reason := missing(QPID_JMS)):
+            return ""
+        return f"the JMS client is not installed ({reason}): mqlab systems install {self.name}:driver=jms"
 
     def install(self, say: Callable[[str], None]) -> None:
-        say("it comes with mqlab")
+        if self.driver == "jms":
+            install(QPID_JMS, say)
+        else:
+            say("it comes with mqlab")
 
     async def start(self, folder: Path) -> Running:
-        options = [_option(key, value) for key, value in self._settings.with_files(folder).items()]
+        if reason := self.missing():
+            raise SystemFailedError(reason)
+        delay_file = folder.with_name(f"{folder.name}.delay") if "syncs" in self.ready_for else None
+        values = self._settings.with_files(folder)
+        if delay_file is not None:
+            delay_file.write_text("0")
+            values["disk_delay"] = delay_file
+        options = [_option(key, value) for key, value in values.items()]
         # A broker that starts again must get the same port: no client may have got it meanwhile.
         broker = BrokerProcess(folder, f"tcp:127.0.0.1:{free_port()}", options)
         try:
             await broker.start()
-            return await self._attach(broker.address, broker.pid, folder, broker)
+            running = await self._attach(broker.address, broker.pid, folder, broker)
+            running.delay_file = delay_file
+            return running
         except (OSError, MessagingError) as error:
             await broker.end()
             raise SystemFailedError(f"the embedded broker did not start: {broker.why(error)}") from error
@@ -268,14 +350,16 @@ class Embedded(System):
         control = await aio.connect(address, application=OWN_APPLICATION)
         reader = None
         if settings.traces:
-            records = folder.with_name(f"{folder.name}.records")
-            reader = await TraceQueueReader.start(address, records if settings.read_out else None)
+            reader = await TraceQueueReader.start(address, folder.with_name(f"{folder.name}.records"))
+            await reader.set_read_out(settings.read_out)
 
         def attach() -> Awaitable[EmbeddedRunning]:
             return self._attach(address, pid if broker is None else broker.pid, folder, broker)
 
-        running = EmbeddedRunning(address, process, control, broker, attach, reader)
-        running.options = _OPTIONS.get(self.driver, {})
+        running = EmbeddedRunning(address, process, control, broker, attach, reader, folder, settings)
+        running.options = dict(_OPTIONS.get(self.driver, {}))
+        if self.jars:
+            running.options["jars"] = self.jars
         return running
 
 

@@ -22,23 +22,39 @@ _PREFETCH: Final = 16
 class TraceQueueReader:
     """All methods raise MessagingError, OSError, and ValueError for malformed records."""
 
-    def __init__(self, connection: aio.Connection, session: aio.Session, writer: "_TraceFileWriter | None") -> None:
+    def __init__(self, connection: aio.Connection, session: aio.Session, file: Path) -> None:
         self._connection = connection
         self._session = session
-        self._writer = writer
+        self._file = file
+        # While it reads records into a file; how many files there were; those that are finished and not read yet.
+        self._writer: _TraceFileWriter | None = None
+        self._files = 0
+        self._finished: list[Path] = []
 
     @classmethod
-    async def start(cls, address: str, file: Path | None) -> "TraceQueueReader":
-        """With a `file`, it reads the records into it from now on."""
+    async def start(cls, address: str, file: Path) -> "TraceQueueReader":
+        """`file`: how the names of the files begin that `set_read_out` writes."""
         connection = await aio.connect(address, application=OWN_APPLICATION)
-        session = await connection.session()
-        if file is None:
-            return cls(connection, session, None)
-        consumer = await session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
-        return cls(connection, session, _TraceFileWriter(consumer, file))
+        return cls(connection, await connection.session(), file)
+
+    async def set_read_out(self, read_out: bool) -> None:
+        """Begin or end to read the records into a file while they come."""
+        if read_out and self._writer is None:
+            consumer = await self._session.consumer(TRACE_QUEUE, prefetch=_PREFETCH)
+            self._files += 1
+            self._writer = _TraceFileWriter(consumer, self._file.with_name(f"{self._file.name}-{self._files}"))
+        elif not read_out and self._writer is not None:
+            writer, self._writer = self._writer, None
+            self._finished.append(await writer.close())
 
     async def read(self) -> pa.Table:
-        """The records since the last call."""
+        """The records since the last call. Those that a writer had received and not acknowledged may come twice."""
+        finished, self._finished = self._finished, []
+        earlier = [_read_file(path) for path in finished]
+        return pa.concat_tables([*earlier, await self._read_rest()])
+
+    async def _read_rest(self) -> pa.Table:
+        """The records that no finished file has."""
         if self._writer is None:
             return await self._read_queue()
         # Until the writer has read and acknowledged all records.
@@ -81,10 +97,15 @@ class _TraceFileWriter:
 
     async def read_and_restart(self) -> pa.Table:
         await self.end()
-        with pa.OSFile(str(self._path)) as file, pa.ipc.open_stream(file) as stream:
-            records = stream.read_all()
+        records = _read_file(self._path)
         self._begin()
         return records
+
+    async def close(self) -> Path:
+        """End it and its consumer; return the path of its complete file."""
+        await self.end()
+        await self._consumer.close()
+        return self._path
 
     async def end(self) -> None:
         self._task.cancel()
@@ -103,3 +124,8 @@ class _TraceFileWriter:
     async def _read(self, stream: pa.ipc.RecordBatchStreamWriter) -> None:
         while True:
             stream.write_table(decoded((await self._consumer.receive()).body))
+
+
+def _read_file(path: Path) -> pa.Table:
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
+        return stream.read_all()

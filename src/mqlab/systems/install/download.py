@@ -73,6 +73,25 @@ class Java:
 Part = Archive | Jars | Debian | GoProgram | Java
 
 
+def of_version(part: Part, old: str, new: str) -> Part:
+    """The part in another version, if it has the version `old`; else the same."""
+    match part:
+        case Archive(coordinates):
+            return Archive(_of_version(coordinates, old, new))
+        case Jars(coordinates, exclusions):
+            return Jars(tuple(_of_version(one, old, new) for one in coordinates), exclusions)
+        case GoProgram(module) if module.endswith(f"@v{old}"):
+            return GoProgram(f"{module.removesuffix(old)}{new}")
+        case _:
+            return part
+
+
+def _of_version(coordinates: str, old: str, new: str) -> str:
+    """Of a Maven artifact, the third word."""
+    words = coordinates.split(":")
+    return ":".join((*words[:2], new, *words[3:])) if words[2:3] == [old] else coordinates
+
+
 def path_of(part: Part) -> Path:
     """Where the part is or would be: the unpacked folder, the folder of jars, or the program."""
     match part:

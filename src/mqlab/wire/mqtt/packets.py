@@ -12,6 +12,9 @@ CONNECT: Final = 1
 CONNACK: Final = 2
 PUBLISH: Final = 3
 PUBACK: Final = 4
+PUBREC: Final = 5
+PUBREL: Final = 6
+PUBCOMP: Final = 7
 SUBSCRIBE: Final = 8
 SUBACK: Final = 9
 UNSUBSCRIBE: Final = 10
@@ -19,6 +22,7 @@ UNSUBACK: Final = 11
 PINGREQ: Final = 12
 PINGRESP: Final = 13
 DISCONNECT: Final = 14
+AUTH: Final = 15
 # Packets of a broker for a client with QoS 1 at most.
 FROM_BROKER: Final = (CONNACK, PUBLISH, PUBACK, SUBACK, UNSUBACK, PINGRESP, DISCONNECT)
 # Packets of such a client.
@@ -37,7 +41,7 @@ REASON: Final = 0x1F
 _FOREVER: Final = 0xFFFFFFFF
 
 # Types of the properties of MQTT 5: the bytes of a number, string or binary (t), string pair (p), varint (v).
-_KINDS: Final[Mapping[int, int | str]] = {
+PROPERTY_KINDS: Final[Mapping[int, int | str]] = {
     **dict.fromkeys((0x01, 0x17, 0x19, 0x24, 0x25, 0x28, 0x29, 0x2A), 1), **dict.fromkeys((0x13, 0x21, 0x22, 0x23), 2),
     **dict.fromkeys((0x02, 0x11, 0x18, 0x27), 4),
     **dict.fromkeys((0x03, 0x08, 0x09, 0x12, 0x15, 0x16, 0x1A, 0x1C, 0x1F), "t"), 0x0B: "v", 0x26: "p",
@@ -143,7 +147,7 @@ def read_properties(raw: bytes) -> dict[int, bytes]:
     at = 0
     while at < len(raw):
         number, at = raw[at], at + 1
-        kind = _KINDS.get(number)
+        kind = PROPERTY_KINDS.get(number)
         if kind is None:
             raise MqttError(f"an unknown property: {number}")
         begin, at = _value_at(raw, at, kind)

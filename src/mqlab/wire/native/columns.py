@@ -37,6 +37,8 @@ HEADERS: Final = {
     "expiration": "q", "deliver_at": "q", "group": "s", "duplicate_id": "s",
 }  # fmt: skip
 PROPERTY: Final = "."
+# The property in which the broker keeps sections of an AMQP message for AMQP consumers; other clients do not see it.
+AMQP_SECTIONS: Final = "JMS_AMQP_SECTIONS"
 _SINGLE_COLUMNS: Final = SINGLE | COLUMNS
 _MAX_COLUMNS: Final = 100
 _LENGTH: Final = struct.Struct("<H")

@@ -29,7 +29,7 @@ class Kind(IntEnum):
     CLOSE = 3  # a link or (link 0) a session; of a consumer, first: the last delivery id its application has seen
     CLOSED = 4  # everything before the CLOSE is done
     # client to broker
-    OPEN_SESSION = 10  # JSON: transacted
+    OPEN_SESSION = 10  # JSON: transacted; shared: its subscriptions belong to no client id
     OPEN_PRODUCER = 11  # JSON: destination
     OPEN_CONSUMER = 12  # JSON: destination and consumer options; amount: credit, in messages
     SEND = 13  # first: sequence number of the first row; amount: rows
@@ -40,7 +40,8 @@ class Kind(IntEnum):
     CANCEL = 17  # take all credit and the pending RECEIVE of a consumer back; the broker replies with CANCELLED
     COMMIT = 18
     ROLLBACK = 19  # redeliver what a session, or (link) a consumer, has not acknowledged; first: last delivery id seen;
-    # amount > 0: return that many deliveries from first on, as never delivered or (REDELIVERED) as delivered; no reply
+    # amount > 0: return that many deliveries from first on, as never delivered or (REDELIVERED) as delivered, or
+    # (REJECTED) move them to the dead letter queue; no reply
     ASK = 20  # JSON: an administrative request; first: its number
     REQUEST = 21  # SEND of a single message, and RECEIVE of its reply by the consumer whose link is the amount;
     # acknowledges everything that was delivered to that consumer. Without it, RR8 has 22 % fewer round trips a second
@@ -66,6 +67,7 @@ class Flag(IntFlag):
     REDELIVERED = 8
     COLUMNS = 16  # the payload has headers or properties beside the bodies
     COALESCED = 32  # the application sent the rows one by one, so the broker distributes them to consumers one by one
+    REJECTED = 64  # the application cannot process the messages at all
 
 
 # The form of a payload is among the flags of its frame.

@@ -184,7 +184,11 @@ class TestJson:
             await session.consumer("topic:b", durable="sub", selector="x = 'ü'")
             asked, reply = await one.connection.ask("list"), await one.get("/destinations.json")
             assert reply.headers["content-type"] == "application/json"
-            assert json.loads(reply.body) == asked
+            answers = [asked, json.loads(reply.body)]
+            for queue in (queue for answer in answers for queue in answer["destinations"]):
+                for moving in ("oldest_age_ms", "put_rate", "get_rate"):
+                    queue["monitoring"].pop(moving)
+            assert answers[0] == answers[1]
             assert {each["name"] for each in asked["destinations"]} == {"queue:a", "subscription:sub"}
             status = json.loads((await one.get("/status.json?now")).body)
             assert status.keys() == (await one.connection.status()).keys()

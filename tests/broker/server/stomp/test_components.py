@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from mqlab.broker import limits
 from mqlab.broker.core.model.destination_names import BadNameError
+from mqlab.broker.server.adapter.id_ranges import UnacknowledgedRanges, count, ranges_of
+from mqlab.broker.server.adapter.property_names import PropertyNameError, header_name, property_name
+from mqlab.broker.server.adapter.receipts import Receipts
 from mqlab.broker.server.protocol_detection import is_http, is_stomp
 from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.destination_names import native_name, stomp_name
-from mqlab.broker.server.stomp.messages.properties import header_name, property_name
 from mqlab.broker.server.stomp.messages.unpacking import header_line
-from mqlab.broker.server.stomp.receipts import Receipts
-from mqlab.broker.server.stomp.unacknowledged import UnacknowledgedRanges, count, ranges_of
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.columns import is_property_name
 from mqlab.wire.native.frames import Kind
@@ -83,7 +83,7 @@ def test_what_is_no_code_stays(name: str) -> None:
 
 def test_a_name_that_is_too_long() -> None:
     assert property_name("n" * 255)
-    with pytest.raises(StompError, match="too long"):
+    with pytest.raises(PropertyNameError, match="too long"):
         property_name("n" * 256)
 
 

@@ -9,9 +9,9 @@ import pytest
 from broker.server.raw_client import in_loop, local, unwritten_at_rest
 from mqlab.broker import limits
 from mqlab.broker.core.broker import Core
+from mqlab.broker.server.adapter.transport import AdapterTransport
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp.connection import StompTransport
 from mqlab.wire.address import Address
 
 from .stomp_clients import frame
@@ -65,7 +65,7 @@ async def test_receipts_that_the_client_does_not_read_are_not_made(
         writer.write(frame("CONNECT", **{"accept-version": "1.2"}))
         await reader.readuntil(b"\0")
         (inner,) = (one for one in broker.connections if isinstance(one, InProcessConnection))
-        assert isinstance(inner._frame_transport, StompTransport)
+        assert isinstance(inner._frame_transport, AdapterTransport)
         assert inner._frame_transport._socket is not None
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
         client = cast(asyncio.Transport, writer.transport)
@@ -84,10 +84,10 @@ async def test_receipts_that_the_client_does_not_read_are_not_made(
 async def test_destinations_that_are_no_longer_used_are_let_go() -> None:
     async with running(local()) as (broker, (address,)):
         peer = await Peer.connect(address)
-        for count in (limits.STOMP_PRODUCERS - 1, limits.STOMP_PRODUCERS, limits.STOMP_PRODUCERS + 1):
+        for count in (limits.ADAPTER_PRODUCERS - 1, limits.ADAPTER_PRODUCERS, limits.ADAPTER_PRODUCERS + 1):
             await peer.write(*(frame("SEND", b"x", destination=f"/queue/{number}") for number in range(count)))
-            assert producers(broker.core) == min(count, limits.STOMP_PRODUCERS)
-        assert all(broker.core.destinations.queues[str(n)].messages == 3 for n in range(limits.STOMP_PRODUCERS - 1))
+            assert producers(broker.core) == min(count, limits.ADAPTER_PRODUCERS)
+        assert all(broker.core.destinations.queues[str(n)].messages == 3 for n in range(limits.ADAPTER_PRODUCERS - 1))
         peer.close()
 
 

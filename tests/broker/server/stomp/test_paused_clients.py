@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker.server.raw_client import client, in_loop, local
+from mqlab.broker.server.adapter import heartbeats
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.startup import running
-from mqlab.broker.server.stomp import connection
 from mqlab.wire.address import Address
 
 from .stomp_clients import frame
@@ -43,7 +43,7 @@ async def test_it_goes_on_when_there_is_room_and_in_order() -> None:
 @in_loop
 async def test_its_death_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it had not acknowledged would otherwise be nobody's until there is room."""
-    monkeypatch.setattr(connection, "_PAUSED_INTERVAL_S", 0.05)
+    monkeypatch.setattr(heartbeats, "_PAUSED_INTERVAL_S", 0.05)
     async with waiting() as (broker, _, (_, writer)):
         assert len(broker.connections) == 1
         writer.transport.abort()

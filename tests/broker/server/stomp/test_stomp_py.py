@@ -97,6 +97,20 @@ def test_in_mode_auto_all_that_came_is_done(process: Process, version: str, name
         assert client.nothing()
 
 
+def test_nack_without_requeue_makes_a_dead_letter(process: Process, name: str) -> None:
+    with Client(process.port) as client:
+        client.subscribe(f"/queue/{name}", ack="client-individual")
+        for body in (b"dead", b"again"):
+            client.send(f"/queue/{name}", body, key=name)
+        dead, again = (client.message() for _ in range(2))
+        client.c.nack(dead.headers["ack"], requeue="false")
+        client.c.nack(again.headers["ack"], requeue="true")
+        assert client.message().body == b"again"
+        assert client.nothing()
+        client.subscribe("/queue/dead-letters", "dead", selector=f"key = '{name}'")
+        assert client.message().body == b"dead"
+
+
 @pytest.mark.parametrize("version", EACH)
 def test_in_mode_client_an_acknowledgement_is_for_all_before(process: Process, version: str, name: str) -> None:
     with Client(process.port, version) as client:

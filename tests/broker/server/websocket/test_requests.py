@@ -66,7 +66,7 @@ def test_the_best_subprotocol_is_chosen(offered: str | None, chosen: bytes | Non
         (request(Sec_WebSocket_Key=None), 400),
         (request(Connection="keep-alive"), 400),
         (request(Connection=None), 400),
-        (request(Sec_WebSocket_Protocol="mqtt"), 400),
+        (request(Sec_WebSocket_Protocol="amqp"), 400),
         (request(Sec_WebSocket_Protocol="\xe4"), 400),
         (request(Host=None), 400),
         (request(Host="\xe4"), 400),

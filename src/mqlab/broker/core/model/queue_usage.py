@@ -111,6 +111,14 @@ class QueueUsage:
         spans, self._page_candidates, self._page_candidates_size = self._page_candidates, [], 0
         return [span for span in spans if span.span_list is not None and span.in_memory]
 
+    def set_sampling(self, interval: int) -> None:
+        """Monitor one of so many messages from now on; 0: none. Figures of a queue that stays monitored go on."""
+        if not interval or self.monitor is None:
+            self.monitor = QueueMonitor(interval) if interval else None
+        else:
+            self.monitor.interval = interval
+            self.monitor.next_sample = self.counters.delivered + interval
+
     def count_put(self, span: Span) -> None:
         self.counters.put += span.rows
         monitor = self.monitor
@@ -129,7 +137,8 @@ class QueueUsage:
         monitor = self.monitor
         if monitor is not None:
             now = monitor.last_get = self.context.monotonic_us
-            if counters.delivered >= monitor.next_sample:
+            # A message that came before monitoring was switched on has no time.
+            if counters.delivered >= monitor.next_sample and span.since:
                 monitor.next_sample = counters.delivered + monitor.interval
                 monitor.times.append(now - span.since if now > span.since else 0)
             if now >= monitor.next_update_us:

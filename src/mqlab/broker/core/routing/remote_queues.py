@@ -16,6 +16,9 @@ from mqlab.wire.address import BROKER_NAME
 # Short names of queues: messages for broker B wait on `transmit.B`; on B, `channel.A` has the token of A's channel.
 TRANSMISSION: Final = "transmit."
 TOKENS: Final = "channel."
+# Queues in which the broker keeps MQTT sessions and retained messages.
+MQTT_STATE: Final = "mqtt."
+_NO_LIMIT: Final = 1 << 62
 # The ids of a transmission queue begin at the time (ms since 1970) shifted by this: more messages than come in a ms.
 _IDS_A_MS: Final = 20
 # The clock may have been set back: a broker skips so many ids that it may have used without a record of them.
@@ -70,7 +73,12 @@ def first_id(short: str, now: int, known: int = 1) -> int:
 
 
 def channel_policy(short: str, policy: Policy) -> Policy:
-    """The policy of a queue. Queues of channels have no redelivery limit: connections may be cut often."""
+    """The policy of a queue. Queues of channels have no redelivery limit: connections may be cut often.
+
+    The queues in which the broker keeps the state of MQTT have no limit: `limits` bounds what is put there.
+    """
+    if short.startswith(MQTT_STATE):
+        return Policy(redelivery_limit=0, queue_limit=_NO_LIMIT)
     if short.startswith(TOKENS):
         return Policy(redelivery_limit=0)
     return replace(policy, redelivery_limit=0) if short.startswith(TRANSMISSION) else policy

@@ -43,13 +43,16 @@ class ChannelStatus:
 
     def __init__(self, channel: ChannelSettings, monitoring: Level) -> None:
         self._channel = channel
-        self._every = EVERY[monitoring]
+        self.set_monitoring(monitoring)
         self.state, self.reason, self._since = ChannelState.STOPPED, "", _now()
         self.messages = self.bytes = self.batches = 0
         # Messages that the other broker refused, now dead letters; non-persistent ones lost when it crashed.
         self.refused = self.lost = 0
         self.in_doubt = 0
         self._round_trip, self._batch = Mean(), Mean()
+
+    def set_monitoring(self, level: Level) -> None:
+        self._every = EVERY[level]
 
     def set_state(self, state: ChannelState, reason: str = "") -> None:
         if state != self.state:
@@ -91,7 +94,7 @@ class SenderChannel:
 
     def __init__(self, broker: ChannelHost, settings: ChannelSettings, password: str = "") -> None:
         self.settings = settings
-        self.status = ChannelStatus(settings, broker.settings.monitoring)
+        self.status = ChannelStatus(settings, broker.core.monitoring)
         self._own = broker.settings.name
         self._password = password
         self._sending_end = SendingEnd(broker, settings.to, settings.batch)

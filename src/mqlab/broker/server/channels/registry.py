@@ -6,6 +6,7 @@ from mqlab.broker.channel_settings import ChannelSettings
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.server.channels.channel import SenderChannel
 from mqlab.broker.server.channels.host import ChannelHost
+from mqlab.broker.settings import Level
 from mqlab.json_values import JsonObject
 
 
@@ -40,6 +41,10 @@ class ChannelRegistry:
         if channel is None:
             raise CommandError(f"there is no channel to {to[:80]!r}")
         return channel
+
+    def set_monitoring(self, level: Level) -> None:
+        for channel in self._channels.values():
+            channel.status.set_monitoring(level)
 
     def status(self) -> list[JsonObject]:
         return [channel.status.shown() for channel in self._channels.values()]

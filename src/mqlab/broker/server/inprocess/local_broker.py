@@ -30,12 +30,13 @@ class LocalBroker:
     broker: Broker
     # The addresses it listens on, with the actual ports.
     addresses: list[Address]
+    loop: asyncio.AbstractEventLoop
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, broker_class: type[Broker] = Broker) -> None:
         if not settings.name:
             raise SettingError("name: a broker inside a program needs a name: its clients connect to bindings:NAME")
         self.name = settings.name
-        self._settings = settings
+        self._settings, self._broker_class = settings, broker_class
         self._parts = AsyncExitStack()
         self._ending: asyncio.Task[None] | None = None
 
@@ -45,8 +46,9 @@ class LocalBroker:
         return await cls(settings).__aenter__()
 
     async def __aenter__(self) -> "LocalBroker":
+        self.loop = asyncio.get_running_loop()
         async with AsyncExitStack() as parts:
-            broker, self.addresses = await parts.enter_async_context(running(self._settings))
+            broker, self.addresses = await parts.enter_async_context(running(self._settings, self._broker_class))
             listener = InProcessListener(self.name, lambda: InProcessConnection(broker))
             try:
                 listener.open()
@@ -75,9 +77,9 @@ class LocalBroker:
 
     @classmethod
     @contextmanager
-    def in_thread(cls, settings: Settings) -> Iterator["LocalBroker"]:
+    def in_thread(cls, settings: Settings, broker_class: type[Broker] = Broker) -> Iterator["LocalBroker"]:
         """For blocking programs: the broker gets a thread and an event loop of its own."""
-        local, started, stop = cls(settings), Future[asyncio.AbstractEventLoop](), asyncio.Event()
+        local, started, stop = cls(settings, broker_class), Future[asyncio.AbstractEventLoop](), asyncio.Event()
 
         async def live() -> None:
             try:

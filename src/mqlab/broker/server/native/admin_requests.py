@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, Protocol
 
+from mqlab.broker import limits
 from mqlab.broker.channel_settings import ChannelError, ChannelSettings
 from mqlab.broker.core import admin
 from mqlab.broker.core.durability.records import Commit
@@ -78,7 +80,8 @@ class AdminRequestHandler:
     def _unsubscribe(self, request: AdminRequest) -> None:
         first_lsn = self._core.records.lsn
         connection = self._connection
-        self._core.unsubscribe(connection.client_id, request.text("name"), owner_name(connection.user))
+        client = "" if request.fields.get("global") else connection.client_id
+        self._core.unsubscribe(client, request.text("name"), owner_name(connection.user))
         self._answer_when_durable(request, first_lsn, {})
 
     def _prepare(self, request: AdminRequest) -> None:
@@ -168,6 +171,24 @@ class AdminRequestHandler:
         else:
             self._core.effects.append(Continue(partial(self._flush_slice, request, work)))
 
+    def _connections(self, _request: AdminRequest) -> JsonObject:
+        """The clients that have logged in, as many as a list may have."""
+        described = filter(None, (connection.describe() for connection in self._broker.connections))
+        return {"connections": sorted(islice(described, limits.LISTED), key=lambda one: one["number"])}
+
+    def _monitoring(self, request: AdminRequest) -> JsonObject:
+        """The level of monitoring. With `level` it changes first, until the broker ends."""
+        if request.fields.get("level"):
+            try:
+                level = level_from(request.text("level"))
+            except StanzaError as error:
+                raise CommandError(str(error)) from None
+            if level is None:
+                level = self._broker.settings.monitoring
+            admin.set_monitoring(self._core, level)
+            self._broker.channels.set_monitoring(level)
+        return {"level": self._core.monitoring}
+
     def _channels(self, _request: AdminRequest) -> JsonObject:
         return {"channels": self._connection.access.seen_channels(self._broker.channels.status())}
 
@@ -204,6 +225,7 @@ class AdminRequestHandler:
         "ping": _ping, "status": _status, "temporary": _temporary, "delete_temporary": _delete_temporary,
         "unsubscribe": _unsubscribe, "prepare": _prepare, "commit": _commit, "rollback": _rollback,
         "prepared": _prepared, "list": _list, "show": _show, "purge": _purge, "move": _move, "delete": _delete,
-        "trace": _trace, "channels": _channels, "add_channel": _add_channel, "start_channel": _start_channel,
-        "stop_channel": _stop_channel,
+        "trace": _trace, "monitoring": _monitoring, "connections": _connections, "channels": _channels,
+        "add_channel": _add_channel,
+        "start_channel": _start_channel, "stop_channel": _stop_channel,
     }  # fmt: skip

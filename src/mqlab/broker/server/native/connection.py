@@ -31,6 +31,7 @@ from mqlab.broker.server.peer_address import peer_of
 from mqlab.broker.server.refusal_log import with_refusal_log
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.broker.server.trace.recording import TracedConnection
+from mqlab.json_values import JsonObject
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import Buffer, Payload, validate
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind, ProtocolError
@@ -41,6 +42,7 @@ _UNSENT_HIGH, _UNSENT_LOW = 1024 * 1024, 256 * 1024
 
 _pack: Final = native.HEADER.pack
 _PERSISTENT, _CONFIRM, _REDELIVERED = map(int, (Flag.PERSISTENT, Flag.CONFIRM, Flag.REDELIVERED))
+_REJECTED: Final = int(Flag.REJECTED)
 
 
 class NativeServerConnection(FrameReader, EffectEncoder):
@@ -83,6 +85,16 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def user(self) -> User:
         assert self._user is not None
         return self._user
+
+    def describe(self) -> JsonObject | None:
+        """The client, for an administrator; None before its login."""
+        if self._user is None:
+            return None
+        return {
+            "number": self.number, "user": self._user.name, "client_id": self.client_id,
+            "application": self.application, "peer": self.peer, "connected_ms": self._connected_at_ns // 1_000_000,
+            "producers": len(self._producers), "consumers": len(self._consumers),
+        }  # fmt: skip
 
     @property
     def is_gone(self) -> bool:
@@ -148,8 +160,8 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._consumers.clear()
         self._broker.run_effects()
 
-    def drop(self) -> None:
-        """End the connection at once, without flushing."""
+    def drop(self, *, taken_over: bool = False) -> None:  # noqa: ARG002 - the native protocol has no word for it
+        """End the connection at once, without flushing. `taken_over`: the client has connected again."""
         if self._transport is not None:
             self._transport.abort()
             self.connection_lost(None)
@@ -182,6 +194,16 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._update_untraced()
         self._broker.activity.logged_in(self, self._connected_at_ns)
 
+    def identify(self, client_id: str, *, sole: bool) -> None:
+        """Name the client after its login. Raises ProtocolError; with `sole`, also if the name is in use."""
+        self._handshake.identify(client_id, sole=sole)
+        self.client_id = client_id
+
+    def stays_single(self, link: int) -> bool:
+        """Whether the broker handles messages for the destination of this producer one by one."""
+        producer = self._producers.get(link)
+        return producer is not None and must_stay_single(producer.destination)
+
     def record_with(self, operation_recorder: OperationRecorder | None) -> None:
         """Record operations for the activity trace from now on; None: stop recording."""
         self.operation_recorder = operation_recorder
@@ -205,7 +227,9 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         if len(self._sessions) >= limits.SESSIONS_A_CONNECTION:
             raise CommandError(f"a connection has at most {limits.SESSIONS_A_CONNECTION} sessions")
         transacted = bool(frame.json().get("transacted"))
-        owner = {"client": self.client_id, "user": owner_name(self.user)}
+        # Clients with different client ids share the subscriptions of a session without one.
+        client = "" if frame.json().get("shared") else self.client_id
+        owner = {"client": client, "user": owner_name(self.user)}
         session = self._core.open_session(self, frame.session, transacted=transacted, **owner)
         self._sessions[frame.session] = session
         self._write(native.header(Kind.OPENED, session=frame.session))
@@ -288,14 +312,18 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._core.receive(consumer, receive_key(frame))
 
     def _cancel(self, frame: Frame) -> None:
-        self._core.cancel_receives(self._consumer(frame.link))
-        self._write(native.header(Kind.CANCELLED, link=frame.link))
+        consumer = self._consumer(frame.link)
+        self._core.cancel_receives(consumer)
+        # An effect, so that it follows the deliveries of earlier commands.
+        self._effects.append(effects.Cancelled(consumer))
 
     def _commit(self, frame: Frame) -> None:
         self._core.commit(self._session(frame))
 
     def _rollback(self, frame: Frame) -> None:
-        if frame.link and frame.amount:
+        if frame.link and frame.flags & _REJECTED:
+            self._core.reject_rows(self._consumer(frame.link), frame.first, frame.amount)
+        elif frame.link and frame.amount:
             tried = bool(frame.flags & _REDELIVERED)
             self._core.requeue_rows(self._consumer(frame.link), frame.first, frame.amount, tried=tried)
         elif frame.link:
@@ -357,6 +385,8 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._broker.refusals.ended(message)
             self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))
             self.flush()
+        # In a connection inside another protocol, an earlier frame may have failed and ended it meanwhile.
+        if self._transport is not None:
             self._transport.close()
             self.connection_lost(None)
 

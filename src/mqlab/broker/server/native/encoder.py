@@ -65,6 +65,9 @@ class EffectEncoder(ABC):
     def taken_back(self, effect: effects.Requeued) -> None:
         self._answer_kind(Kind.ROLLED_BACK, session=effect.consumer.session.number, link=effect.consumer.link)
 
+    def cancelled(self, effect: effects.Cancelled) -> None:
+        self._write(native.header(Kind.CANCELLED, link=effect.consumer.link))
+
     def seen(self, effect: effects.BrowseEnded) -> None:
         self._write(native.header(Kind.SEEN, link=effect.consumer.link))
 

@@ -80,13 +80,26 @@ class NativeHandshake:
         With `take_over` the older connection ends: the client may have lost it while the broker has not noticed.
         """
         if client_id:
-            self._check(client_id, "a client id")
-            others = self._broker.connections - {self._connection}
-            for other in [other for other in others if other.client_id == client_id and other.user.name == user.name]:
-                if not self._takes_over:
-                    raise ProtocolError(f"client id {client_id!r} is connected already")
-                other.drop()
+            self._claim(client_id, user)
         self._connection.welcome(user, client_id)
+
+    def identify(self, client_id: str, *, sole: bool) -> None:
+        """Check the name of a client that has logged in without one. Raises ProtocolError.
+
+        Other connections may have the same client id unless the client asks for the `sole` connection with it.
+        """
+        if sole:
+            self._claim(client_id, self._connection.user)
+        else:
+            self._check(client_id, "a client id")
+
+    def _claim(self, client_id: str, user: User) -> None:
+        self._check(client_id, "a client id")
+        others = self._broker.connections - {self._connection}
+        for other in [other for other in others if other.client_id == client_id and other.user.name == user.name]:
+            if not self._takes_over:
+                raise ProtocolError(f"client id {client_id!r} is connected already")
+            other.drop(taken_over=True)
 
     def _check(self, name: str, label: str) -> None:
         try:

@@ -16,13 +16,20 @@ from mqlab.wire.native.frames import Flag, Frame, Kind, ProtocolError
 # The broker refuses the command with these errors, and the connection goes on.
 REFUSALS: Final = (CommandError, BadNameError, BadSelectorError)
 _SINGLE: Final = int(Flag.SINGLE)
+_REASONS: Final = ((BadNameError, "name"), (BadSelectorError, "selector"))
 
 
 def refusal(frame: Frame, error: Exception) -> bytes:
     """The answer to a frame that was refused."""
-    document = {"code": "refused", "message": str(error)}
+    code = error.code if isinstance(error, CommandError) else "refused"
+    document = {"code": code, "reason": _reason(error), "message": str(error)}
     amount = 1 if frame.kind == Kind.REQUEST else frame.amount
     return native.frame(Kind.ERROR, document, session=frame.session, link=frame.link, first=frame.first, amount=amount)
+
+
+def _reason(error: Exception) -> str:
+    """The part of the command that is invalid, for protocols that have an error of their own for it; or ""."""
+    return next((reason for kind, reason in _REASONS if isinstance(error, kind)), "")
 
 
 def destination_in(frame: Frame) -> str:

@@ -6,12 +6,13 @@ from typing import Protocol
 from mqlab.broker import limits
 from mqlab.broker.core.errors import CommandError
 from mqlab.broker.core.model.destination_names import check_name
-from mqlab.broker.server.stomp.commands import NativeCommands
+from mqlab.broker.server.adapter.commands import NativeCommands
+from mqlab.broker.server.adapter.producers import AdapterProducers
+from mqlab.broker.server.adapter.receipts import PendingReceipts, Receipts
+from mqlab.broker.server.adapter.state import AdapterState
 from mqlab.broker.server.stomp.handshake import ConnectHeaders
 from mqlab.broker.server.stomp.messages.destination_names import TEMPORARY, native_name
 from mqlab.broker.server.stomp.messages.unpacking import header_line
-from mqlab.broker.server.stomp.producers import StompProducers
-from mqlab.broker.server.stomp.receipts import Receipts
 from mqlab.broker.server.stomp.subscriptions import StompSubscriptions
 from mqlab.broker.server.stomp.transactions import StompTransactions
 from mqlab.json_values import JsonObject
@@ -63,23 +64,26 @@ class StompSocket(Protocol):
         """Send an ERROR frame and end the connection."""
 
 
-class StompComponents:
-    """`session` is the broker's name for the connection; `exists` says whether a destination exists."""
+class StompComponents(AdapterState):
+    """`session` is the broker's name for the connection; `exists` says whether a destination exists.
 
-    def __init__(self, socket: StompSocket, session: str, exists: Callable[[str], bool]) -> None:
+    `clock_ms`: the time by which durations of the client begin.
+    """
+
+    def __init__(
+        self, socket: StompSocket, session: str, exists: Callable[[str], bool], clock_ms: Callable[[], int]
+    ) -> None:
+        super().__init__()
         self.socket = socket
         self.session = session
         self.exists = exists
-        self.commands = NativeCommands()
+        self.clock_ms = clock_ms
         self.receipts = Receipts(self._write_receipts)
-        self.producers = StompProducers(self.commands, self.receipts)
+        self.producers: AdapterProducers[PendingReceipts[str]] = AdapterProducers(self.commands, self.receipts.done)
         self.transactions = StompTransactions(self.commands, self.receipts, self.producers)
         self.subscriptions = StompSubscriptions(self.commands, self.receipts, session)
         self.temporary_queues = TemporaryQueues(self.commands)
         self.connect_headers: ConnectHeaders | None = None
-        self.logged_in = False
-        # The client got an ERROR frame, which is the last frame; `refused`: the native connection would go on.
-        self.failed = self.refused = False
         # The receipt that the client wants for the frame that failed.
         self.failed_receipt = ""
 

@@ -2,24 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from time import time_ns
 from typing import Final
 
 from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY, BadNameError
+from mqlab.broker.server.adapter.connection import Action
+from mqlab.broker.server.adapter.producers import PLAIN
+from mqlab.broker.server.adapter.receipts import PendingReceipts
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.headers import CORRELATION_ID, SendContext
 from mqlab.broker.server.stomp.messages.packing import BatchKey, SendBatch, batch_key
-from mqlab.broker.server.stomp.producers import PLAIN
-from mqlab.broker.server.stomp.receipts import PendingReceipts
 from mqlab.broker.server.stomp.subscribe_headers import durable_name, parse_subscribe
+from mqlab.broker.server.stomp.subscriptions import Outcome
 from mqlab.wire.native.columns import PROPERTY
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp.frames import StompError, StompFrame
 from mqlab.wire.stomp.runs import FrameRun
-
-# Returns False if it must wait: it runs again after the next answer of the broker.
-Action = Callable[[], bool]
 
 # Headers whose values may differ between frames that are handled together.
 VARYING: Final = frozenset(("receipt", "id", "message-id", *CORRELATION_ID))
@@ -37,7 +35,7 @@ class StompDecoder:
         self._components = components
         self._batch: SendBatch | None = None
         # Receipts that are due when the native connection has the commands.
-        self._due_when_sent: list[PendingReceipts] = []
+        self._due_when_sent: list[PendingReceipts[str]] = []
         self._disconnecting = False
         # Headers and batch key of the last message.
         self._last_headers: Mapping[str, str] = {}
@@ -155,13 +153,15 @@ class StompDecoder:
         producer = components.producers.ready(session, name)
         if producer is None:
             return False
-        payload = batch.payload(SendContext(time_ns() // 1_000_000, self._reply_to))
+        payload = batch.payload(SendContext(components.clock_ms(), self._reply_to))
         components.failed_receipt = ""
         if key.transaction:
             components.producers.send_in_transaction(producer, session, payload, persistent=key.persistent)
             self._receipts_when_sent(receipts)
         else:
-            components.producers.send(producer, payload, receipts, persistent=key.persistent)
+            waits = key.persistent or bool(receipts)
+            pending = components.receipts.expect(receipts) if waits else None
+            components.producers.send(producer, payload, pending, persistent=key.persistent)
         return True
 
     def _reply_to(self, written: str) -> str:
@@ -179,15 +179,15 @@ class StompDecoder:
             if needed not in headers:
                 raise StompError(f"{frame.command} of STOMP {components.version} needs {needed}")
         transaction = components.transactions[headers["transaction"]] if headers.get("transaction") else None
-        accepted = frame.command == "ACK"
+        outcome = _outcome(frame)
         for subscription, ids in components.subscriptions.deliveries_of(_values(frame, names[0])):
             if len(names) > 1 and subscription.headers.id != headers["subscription"]:
                 raise StompError(f"{headers['subscription'][:80]!r} is not the subscription of these messages")
             ranges = subscription.take(ids)
             if transaction is None:
-                subscription.settle(ranges, accepted=accepted)
+                subscription.settle(ranges, outcome)
             else:
-                transaction.settled.append((subscription, ranges, accepted))
+                transaction.settled.append((subscription, ranges, outcome))
             subscription.grant_credit(ranges)
         self._components.failed_receipt = ""
         self._receipts_when_sent(_values(frame, "receipt") if "receipt" in headers else ())
@@ -255,3 +255,10 @@ def _frames(frame: StompFrame | FrameRun) -> list[StompFrame]:
 
 def _values(frame: StompFrame | FrameRun, name: str) -> Sequence[str]:
     return frame.values(name) if isinstance(frame, FrameRun) else (frame.headers[name],)
+
+
+def _outcome(frame: StompFrame | FrameRun) -> Outcome:
+    if frame.command == "ACK":
+        return Outcome.ACCEPTED
+    # As RabbitMQ does: a message that need not come again is a dead letter.
+    return Outcome.REJECTED if frame.headers.get("requeue") == "false" else Outcome.RETURNED

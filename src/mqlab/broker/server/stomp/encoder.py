@@ -5,9 +5,9 @@ from typing import Final
 
 from mqlab import __version__
 from mqlab.broker.core.errors import CommandError
+from mqlab.broker.server.adapter.producers import PLAIN
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.messages.unpacking import header_line
-from mqlab.broker.server.stomp.producers import PLAIN
 from mqlab.wire.native.frames import Frame, Kind
 from mqlab.wire.stomp.frames import VERSIONS, StompFrame, encode
 
@@ -68,7 +68,7 @@ class StompEncoder:
             self._components.receipts.done(subscription.opening)
 
     def _answered(self, frame: Frame) -> None:
-        receipts = self._components.commands.receipts_of(frame)
+        receipts = self._components.commands.waiting_for(frame)
         try:
             self._components.commands.answered(frame)
         except CommandError:
@@ -106,4 +106,5 @@ class StompEncoder:
         subscription = components.subscriptions.linked(frame.link)
         if subscription is not None:
             return subscription.opening.ids
-        return components.producers.receipts_of(frame.link, frame.first + frame.amount - 1)
+        pending = components.producers.pending_of(frame.link, frame.first + frame.amount - 1)
+        return () if pending is None else pending.ids

@@ -1,14 +1,15 @@
 """The subscriptions of a STOMP connection: deliveries and acknowledgements."""
 
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from typing import Final
 
-from mqlab.broker.server.stomp.commands import NativeCommands
+from mqlab.broker.server.adapter.commands import NativeCommands
+from mqlab.broker.server.adapter.id_ranges import IdRange, UnacknowledgedRanges, count, ranges_of
+from mqlab.broker.server.adapter.receipts import PendingReceipts, Receipts
 from mqlab.broker.server.stomp.messages.destination_names import stomp_name
 from mqlab.broker.server.stomp.messages.unpacking import MessageWriter, header_line
-from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
 from mqlab.broker.server.stomp.subscribe_headers import SubscribeHeaders
-from mqlab.broker.server.stomp.unacknowledged import IdRange, UnacknowledgedRanges, count, ranges_of
 from mqlab.wire.native.bodies import Payload
 from mqlab.wire.native.frames import FORM, Flag, Frame, Kind
 from mqlab.wire.stomp.frames import StompError
@@ -18,10 +19,26 @@ _REDELIVERED, _PERSISTENT = int(Flag.REDELIVERED), int(Flag.PERSISTENT)
 _MOST_HEADS: Final = 64
 
 
+class Outcome(Enum):
+    """The fate of a delivered message: it is done, it comes again, or it becomes a dead letter."""
+
+    ACCEPTED = auto()
+    RETURNED = auto()
+    REJECTED = auto()
+
+
+# The native command and its flags.
+_COMMANDS: Final = {
+    Outcome.ACCEPTED: (Kind.ACKNOWLEDGE_ROWS, 0),
+    Outcome.RETURNED: (Kind.ROLLBACK, int(Flag.REDELIVERED)),
+    Outcome.REJECTED: (Kind.ROLLBACK, int(Flag.REJECTED)),
+}
+
+
 class StompSubscription:
     def __init__(
         self, commands: NativeCommands, link: int, headers: SubscribeHeaders, version: str, tag: str,
-        opening: PendingReceipts,
+        opening: PendingReceipts[str],
     ) -> None:  # fmt: skip
         self._commands = commands
         self.link = link
@@ -98,11 +115,11 @@ class StompSubscription:
             return self._unacknowledged.take(0, max(ids))
         return [part for first, last in ranges_of(ids) for part in self._unacknowledged.take(first, last)]
 
-    def settle(self, ranges: Sequence[IdRange], *, accepted: bool, session: int = 0) -> None:
+    def settle(self, ranges: Sequence[IdRange], outcome: Outcome, session: int = 0) -> None:
         """Acknowledge the ranges, or roll them back; in the transaction of the session if there is one."""
+        kind, flags = _COMMANDS[outcome]
+        within = session if outcome is Outcome.ACCEPTED else 0
         for first, last in ranges:
-            kind, flags = (Kind.ACKNOWLEDGE_ROWS, 0) if accepted else (Kind.ROLLBACK, _REDELIVERED)
-            within = session if accepted else 0
             rows = last - first + 1
             self._commands.add(kind, flags=flags, session=within, link=self.link, first=first, amount=rows)
 
@@ -123,7 +140,7 @@ class StompSubscription:
 class StompSubscriptions:
     """`session` is the name of the connection, and the prefix of its message ids."""
 
-    def __init__(self, commands: NativeCommands, receipts: Receipts, session: str) -> None:
+    def __init__(self, commands: NativeCommands, receipts: Receipts[str], session: str) -> None:
         self._commands = commands
         self._receipts = receipts
         self._session = session

@@ -4,11 +4,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from mqlab.broker.server.stomp.commands import NativeCommands
-from mqlab.broker.server.stomp.producers import PLAIN, StompProducers
-from mqlab.broker.server.stomp.receipts import PendingReceipts, Receipts
-from mqlab.broker.server.stomp.subscriptions import StompSubscription
-from mqlab.broker.server.stomp.unacknowledged import IdRange
+from mqlab.broker.server.adapter.commands import NativeCommands
+from mqlab.broker.server.adapter.id_ranges import IdRange
+from mqlab.broker.server.adapter.producers import PLAIN, AdapterProducers
+from mqlab.broker.server.adapter.receipts import PendingReceipts, Receipts
+from mqlab.broker.server.stomp.subscriptions import Outcome, StompSubscription
 from mqlab.wire.native.frames import Kind
 from mqlab.wire.stomp.frames import StompError
 
@@ -18,15 +18,17 @@ _MOST_PRODUCERS: Final = 64
 
 
 class StompTransaction:
-    """`settled`: its ACKs (True) and NACKs, which take effect with the commit."""
+    """`settled`: its ACKs and NACKs, which take effect with the commit."""
 
     def __init__(self, session: int) -> None:
         self.session = session
-        self.settled: list[tuple[StompSubscription, Sequence[IdRange], bool]] = []
+        self.settled: list[tuple[StompSubscription, Sequence[IdRange], Outcome]] = []
 
 
 class StompTransactions:
-    def __init__(self, commands: NativeCommands, receipts: Receipts, producers: StompProducers) -> None:
+    def __init__(
+        self, commands: NativeCommands, receipts: Receipts[str], producers: AdapterProducers[PendingReceipts[str]]
+    ) -> None:
         self._commands = commands
         self._receipts = receipts
         self._producers = producers
@@ -36,7 +38,7 @@ class StompTransactions:
         self._to_close: set[int] = set()
         self._sessions = PLAIN
         # Receipts for COMMIT and ABORT, by session.
-        self._ending: dict[int, deque[PendingReceipts]] = {}
+        self._ending: dict[int, deque[PendingReceipts[str]]] = {}
 
     def __getitem__(self, name: str) -> StompTransaction:
         """Raises StompError."""
@@ -60,8 +62,8 @@ class StompTransactions:
 
     def commit(self, name: str, receipts: Sequence[str]) -> None:
         transaction = self[name]
-        for subscription, ranges, accepted in transaction.settled:
-            subscription.settle(ranges, accepted=accepted, session=transaction.session)
+        for subscription, ranges, outcome in transaction.settled:
+            subscription.settle(ranges, outcome, transaction.session)
         self._end(name, Kind.COMMIT, receipts)
 
     def abort(self, name: str, receipts: Sequence[str]) -> None:
@@ -73,9 +75,9 @@ class StompTransactions:
     def subscription_closing(self, subscription: StompSubscription) -> None:
         """Send the acknowledgements of open transactions now, so that the messages do not return to their queue."""
         for transaction in self._open.values():
-            for settled_by, ranges, accepted in transaction.settled:
-                if settled_by is subscription and accepted:
-                    subscription.settle(ranges, accepted=True, session=transaction.session)
+            for settled_by, ranges, outcome in transaction.settled:
+                if settled_by is subscription and outcome is Outcome.ACCEPTED:
+                    subscription.settle(ranges, outcome, transaction.session)
             transaction.settled = [entry for entry in transaction.settled if entry[0] is not subscription]
 
     def ended(self, session: int) -> None:

@@ -1,4 +1,4 @@
-"""The connection of a client that speaks STOMP over WebSocket: it unwraps messages for a STOMP connection."""
+"""The connection of a client that speaks STOMP or MQTT over WebSocket: it unwraps messages for its protocol."""
 
 import asyncio
 from http import HTTPStatus
@@ -12,8 +12,9 @@ from wsproto.frame_protocol import CloseReason
 from mqlab.broker import limits
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.http.responses import error_response
+from mqlab.broker.server.mqtt.connection import MqttServerConnection
 from mqlab.broker.server.stomp.connection import StompServerConnection
-from mqlab.broker.server.websocket.handshake import HandshakeRefusedError, WebSocketHandshake
+from mqlab.broker.server.websocket.handshake import MQTT, HandshakeRefusedError, WebSocketHandshake
 from mqlab.broker.server.websocket.transport import WebSocketTransport
 
 # Events that one turn handles: each costs some microseconds, however small it is.
@@ -21,13 +22,15 @@ _MOST_EVENTS: Final = 1000
 
 
 class WebSocketConnection(asyncio.Protocol):
-    """The STOMP connection exists from the start: it counts as a connection, and limits the time to log in.
+    """A STOMP connection exists from the start: it counts as a connection, and limits the time to log in.
 
-    Only the STOMP connection ends it; the transport sends the end as an HTTP response or as a WebSocket frame.
+    With the subprotocol `mqtt` an MQTT connection takes its place. Only that connection ends it; the transport sends
+    the end as an HTTP response or as a WebSocket frame.
     """
 
     def __init__(self, broker: Broker) -> None:
-        self._stomp = StompServerConnection(broker)
+        self._broker = broker
+        self._protocol: StompServerConnection | MqttServerConnection = StompServerConnection(broker)
         self._allowed, self._frame_limit = broker.settings.web_origins, broker.settings.frame_limit
         # The HTTP response if the connection ends before the handshake is done.
         self._response = error_response(
@@ -36,7 +39,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._connection: WSConnection | None = None
         # Size and limit of the current message.
         self._size = self._limit = 0
-        # Received data that STOMP does not have yet, and the close event after it.
+        # Received data that the protocol does not have yet, and the close event after it.
         self._pieces: list[bytes] = []
         self._close_event: CloseConnection | None = None
 
@@ -46,7 +49,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._socket = cast(asyncio.Transport, transport)
         self._handshake = WebSocketHandshake(self._allowed, tls=transport.get_extra_info("sslcontext") is not None)
         self._transport = WebSocketTransport(self._socket, lambda: self._handshake.encode(self._response), self._read)
-        self._stomp.connection_made(self._transport)
+        self._protocol.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
         if self._transport.is_closing():
@@ -59,14 +62,14 @@ class WebSocketConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._transport.set_write_paused(True)
-        self._stomp.pause_writing()
+        self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
         self._transport.set_write_paused(False)
-        self._stomp.resume_writing()
+        self._protocol.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._stomp.connection_lost(error)
+        self._protocol.connection_lost(error)
         self._transport.release()
 
     # Details
@@ -77,12 +80,17 @@ class WebSocketConnection(asyncio.Protocol):
             accepted = self._handshake.received(data)
         except HandshakeRefusedError as error:
             self._response = error.response
-            self._stomp.refuse(str(error))
+            self._protocol.refuse(str(error))
             return b""
         if accepted is None:
             return b""
-        self._connection, response, rest = accepted
+        self._connection, response, rest, subprotocol = accepted
         self._transport.handshake_done(self._connection, response)
+        if subprotocol == MQTT:
+            self._protocol.connection_lost(None)
+            self._transport.split = lambda data: (data,)
+            self._protocol = MqttServerConnection(self._broker)
+            self._protocol.connection_made(self._transport)
         return rest
 
     def _read(self) -> None:
@@ -98,7 +106,7 @@ class WebSocketConnection(asyncio.Protocol):
                 self._socket.pause_reading()
                 asyncio.get_running_loop().call_soon(self._resume_reading)
                 break
-        self._pass_to_stomp()
+        self._pass_on()
         if self._close_event is not None and not transport.reading_paused:
             self._end(self._close_event)
 
@@ -119,7 +127,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _message(self, data: bytes, *, finished: bool, text: bool) -> None:
         if not self._size:
-            self._limit = self._frame_limit if self._stomp.logged_in else limits.WEBSOCKET_BEFORE_HELLO
+            self._limit = self._frame_limit if self._protocol.logged_in else limits.WEBSOCKET_BEFORE_HELLO
         self._size += len(data)
         if self._size > self._limit:
             too_big = f"a message of more than {self._limit} bytes"
@@ -129,22 +137,22 @@ class WebSocketConnection(asyncio.Protocol):
             self._size = 0
         self._transport.text = text
         self._pieces.append(data)
-        if not self._stomp.logged_in:
+        if not self._protocol.logged_in:
             # Later data may have to wait for the login.
-            self._pass_to_stomp()
+            self._pass_on()
 
-    def _pass_to_stomp(self) -> None:
-        """Pass all data of one read at once: many small pieces would each cost STOMP as much as a large one."""
+    def _pass_on(self) -> None:
+        """Pass all data of one read at once: many small pieces would each cost the protocol as much as a large one."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         if data:
-            self._stomp.data_received(data)
+            self._protocol.data_received(data)
 
     def _end(self, event: CloseConnection) -> None:
         assert self._connection is not None
         self._transport.close_code = event.code
         if self._connection.state is ConnectionState.REMOTE_CLOSING:
-            self._stomp.end()
+            self._protocol.end()
         else:
             # The client has not closed the connection: it has broken the protocol.
-            self._stomp.refuse(event.reason or "")
+            self._protocol.refuse(event.reason or "")

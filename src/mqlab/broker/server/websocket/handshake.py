@@ -14,7 +14,8 @@ from mqlab.broker.server.http.responses import HttpResponse, encode_response, er
 from mqlab.errors import MqlabError
 
 # The preferred one first.
-_SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp")
+MQTT: Final = "mqtt"
+_SUBPROTOCOLS: Final = ("v12.stomp", "v11.stomp", "v10.stomp", MQTT)
 _UPGRADE: Final = (("Upgrade", "websocket"), ("Connection", "Upgrade"))
 _NO_UPGRADE: Final = "this is a message broker: it accepts WebSocket connections, and has no pages"
 
@@ -32,6 +33,8 @@ class AcceptedHandshake(NamedTuple):
     response: bytes
     # The bytes after the request.
     rest: bytes
+    # None: the client offered none.
+    subprotocol: str | None
 
 
 class WebSocketHandshake:
@@ -93,8 +96,9 @@ class WebSocketHandshake:
             raise HandshakeRefusedError(HTTPStatus.BAD_REQUEST, "a header that must be ASCII is not") from None
         assert isinstance(event, Request)
         # No extensions: a compressed message could have any size.
-        response = connection.send(AcceptConnection(subprotocol=_choose_subprotocol(event.subprotocols)))
-        return AcceptedHandshake(connection, response, self._http.trailing_data[0] + rest)
+        subprotocol = _choose_subprotocol(event.subprotocols)
+        response = connection.send(AcceptConnection(subprotocol=subprotocol))
+        return AcceptedHandshake(connection, response, self._http.trailing_data[0] + rest, subprotocol)
 
 
 def _choose_subprotocol(offered: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The transport of a STOMP connection over WebSocket, in place of a socket."""
+"""The transport of a STOMP or MQTT connection over WebSocket, in place of a socket."""
 
 import asyncio
 import re
@@ -14,10 +14,10 @@ _CONTENT_LENGTH: Final = re.compile(rb"\ncontent-length:([0-9]+)\n")
 
 
 class WebSocketTransport(asyncio.Transport):
-    """STOMP frames become WebSocket messages; all other calls go to the socket.
+    """Frames of the protocol become WebSocket messages; all other calls go to the socket.
 
     `http_response` makes the response to a client whose connection ends before the handshake is done; `read` is called
-    when STOMP resumes reading.
+    when the protocol resumes reading.
     """
 
     def __init__(self, socket: asyncio.Transport, http_response: Callable[[], bytes], read: Callable[[], None]) -> None:
@@ -26,13 +26,15 @@ class WebSocketTransport(asyncio.Transport):
         self._http_response, self._read = http_response, read
         self._connection: WSConnection | None = None
         self._closing = False
-        # STOMP has paused reading.
+        # The protocol has paused reading.
         self.reading_paused = False
         # The write buffer of the socket is full; the last ping that came meanwhile: one answer is enough.
         self._write_paused = False
         self._ping: Ping | None = None
         # Whether the client sends text messages; the code of the close frame.
         self.text = True
+        # Splits what the protocol writes into messages.
+        self.split: Callable[[bytes], Iterable[bytes]] = split_frames
         self.close_code: int = CloseReason.NORMAL_CLOSURE
 
     # For the WebSocket connection
@@ -57,7 +59,7 @@ class WebSocketTransport(asyncio.Transport):
         """Forget the connection when its socket is lost: otherwise both wait for the garbage collector."""
         self._http_response, self._read = bytes, lambda: None
 
-    # For STOMP. Any: `asyncio.Transport` must take every buffer, and STOMP writes only bytes.
+    # For the protocol. Any: `asyncio.Transport` must take every buffer, and the protocols write only bytes.
 
     def write(self, data: Any) -> None:
         self.writelines((data,))
@@ -66,7 +68,7 @@ class WebSocketTransport(asyncio.Transport):
         # The client has sent a close frame, or the handshake is not done.
         if self._connection is None or self._connection.state is not ConnectionState.OPEN:
             return
-        self._socket.writelines([self._message(frame) for data in list_of_data for frame in split_frames(data)])
+        self._socket.writelines([self._message(frame) for data in list_of_data for frame in self.split(data)])
 
     def close(self) -> None:
         """Send a close frame, and discard what the client still sends."""
@@ -103,7 +105,7 @@ class WebSocketTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self.reading_paused = False
         self._socket.resume_reading()
-        # Not now: STOMP is running.
+        # Not now: the protocol is running.
         asyncio.get_running_loop().call_soon(self._read)
 
     def get_extra_info(self, name: str, default: object = None) -> object:

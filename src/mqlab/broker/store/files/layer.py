@@ -1,4 +1,4 @@
-"""The file layer: the calls by which the broker touches a disk, and two variants of it."""
+"""The file layer: the calls by which the broker touches a disk, and variants of it."""
 
 import ctypes
 import errno
@@ -16,6 +16,9 @@ _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EM
 
 # The system or the file system cannot reserve space: only a write shows whether there is any.
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+# More than a number of seconds has.
+_DELAY_BYTES: Final = 64
 
 _fallocate = getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
 if _fallocate is not None:
@@ -160,6 +163,19 @@ class RotatingDisk(Files):
         mark_ns = (requested_ns // self._turn_ns + 1) * self._turn_ns
         while (left_ns := mark_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns / 1e9)
+
+
+class DelayedSyncs(Files):
+    """Syncs of another file layer take longer, by the seconds that a file holds at that moment."""
+
+    def __init__(self, files: Files, delay: Path) -> None:
+        self._files = files
+        self._delay = os.open(delay, os.O_RDONLY)
+
+    def sync(self, file: int) -> None:
+        self._files.sync(file)
+        # Empty while another process writes it.
+        time.sleep(float(os.pread(self._delay, _DELAY_BYTES, 0) or 0))
 
 
 class TracedFiles(Files):

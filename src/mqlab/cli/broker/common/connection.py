@@ -30,11 +30,11 @@ SelectorOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation; required without a terminal.")]
 
-_AT = Annotated[str, typer.Option(envvar="MQLAB_BROKER", metavar="ADDRESS", help="The address of the broker.")]
-_USER = Annotated[
+AtOption = Annotated[str, typer.Option(envvar="MQLAB_BROKER", metavar="ADDRESS", help="The address of the broker.")]
+UserOption = Annotated[
     str, typer.Option(envvar="MQLAB_USER", help="Log in as this user. The password is MQLAB_PASSWORD or asked for.")
 ]
-_CA = Annotated[
+CaOption = Annotated[
     Path | None,
     typer.Option(
         envvar="MQLAB_CA",
@@ -45,9 +45,9 @@ _CA = Annotated[
     ),
 ]
 _CONNECTION_OPTIONS: Final = [
-    inspect.Parameter("at", inspect.Parameter.KEYWORD_ONLY, default=DEFAULT_ADDRESS, annotation=_AT),
-    inspect.Parameter("user", inspect.Parameter.KEYWORD_ONLY, default="", annotation=_USER),
-    inspect.Parameter("ca", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_CA),
+    inspect.Parameter("at", inspect.Parameter.KEYWORD_ONLY, default=DEFAULT_ADDRESS, annotation=AtOption),
+    inspect.Parameter("user", inspect.Parameter.KEYWORD_ONLY, default="", annotation=UserOption),
+    inspect.Parameter("ca", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CaOption),
 ]
 
 
@@ -67,7 +67,7 @@ def broker_command(command: Callable[..., Awaitable[None]]) -> Callable[..., Non
 
     @functools.wraps(command)
     def run(*, at: str, user: str, ca: Path | None, **rest: object) -> None:
-        password = _password(user)
+        password = password_of(user)
         try:
             asyncio.run(_run(at, user, password, ca, lambda broker: command(broker, **rest)))
         except (RefusedError, LoginError, BadAddressError) as error:
@@ -100,7 +100,7 @@ async def _run(
         await command(BrokerAdmin(connection))
 
 
-def _password(user: str) -> str:
+def password_of(user: str) -> str:
     """Return MQLAB_PASSWORD or ask the user. The password is never an option: the process list would show it."""
     if not user:
         return ""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from mqlab.broker.server.stomp.messages.properties import property_name
-from mqlab.wire.native.columns import HEADERS, PROPERTY, Value
+from mqlab.broker.server.adapter.property_names import PropertyNameError, property_name
+from mqlab.wire.native.columns import AMQP_SECTIONS, HEADERS, PROPERTY, Value
 from mqlab.wire.stomp.frames import StompError
 
 CORRELATION_ID: Final = ("correlation-id", "JMSCorrelationID")
@@ -13,6 +13,7 @@ CORRELATION_ID: Final = ("correlation-id", "JMSCorrelationID")
 TRANSPORT_HEADERS: Final = frozenset((
     "destination", "receipt", "transaction", "persistent", "content-length", "message-id", "subscription", "ack",
     "redelivered", "browser", "JMSDestination", "JMSDeliveryMode", "JMSRedelivered", "JMSXDeliveryCount",
+    AMQP_SECTIONS,
 ))  # fmt: skip
 
 _PRIORITIES: Final = range(10)
@@ -44,15 +45,25 @@ class HeaderColumn(NamedTuple):
 
 @lru_cache(maxsize=256)
 def columns_for(names: tuple[str, ...]) -> tuple[HeaderColumn, ...]:
-    """The columns of messages with these headers. Of several headers for one column the first counts."""
+    """The columns of messages with these headers. Of several headers for one column the first counts.
+
+    Raises StompError.
+    """
     columns: dict[str, HeaderColumn] = {}
     for header in names:
         if header in TRANSPORT_HEADERS:
             continue
-        name, read = _FIELDS.get(header) or (PROPERTY + property_name(header), _text)
+        name, read = _FIELDS.get(header) or (PROPERTY + _property_name(header), _text)
         letter = HEADERS.get(name, "s")
         columns.setdefault(name, HeaderColumn(header, name, letter, read))
     return tuple(columns.values())
+
+
+def _property_name(header: str) -> str:
+    try:
+        return property_name(header)
+    except PropertyNameError as error:
+        raise StompError(str(error)) from None
 
 
 def is_persistent(headers: Mapping[str, str]) -> bool:

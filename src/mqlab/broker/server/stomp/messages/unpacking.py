@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from mqlab.broker.core.dispatch.selection import as_text
+from mqlab.broker.server.adapter.property_names import header_name
 from mqlab.broker.server.stomp.messages.destination_names import stomp_name
 from mqlab.broker.server.stomp.messages.headers import MESSAGE_HEADERS, TRANSPORT_HEADERS
-from mqlab.broker.server.stomp.messages.properties import header_name
 from mqlab.wire.native.bodies import COLUMNS, SINGLE, Payload, decode
 from mqlab.wire.native.columns import PROPERTY, Decoded, decode_batch, decode_single
 from mqlab.wire.stomp.batch_encoder import decimals, equal_widths, paste

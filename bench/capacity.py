@@ -1,0 +1,103 @@
+"""Whether `mqlab capacity` finds a limit that is known, and the same limit once more.
+
+Made-up systems go through the search that plays real runs. Each is a queue with a limit between 30 and 2 million
+messages a second, the latencies of its runs scatter by 10 %, and the search begins at 0.3 to 3 times the limit.
+
+within_3  share of the limits that are found within 3 %. It should be 1.
+runs      the runs that a search takes.
+
+The long form also runs `mqlab capacity`, some minutes each:
+
+known_limit  the rate that it finds, over the limit, of a broker whose disk has 250 marks a second: one producer that
+    waits for each confirmation sends one message a mark. Between 0.97 and 1.03.
+repeated  the greatest over the least rate that it finds on the embedded broker in searches one after the other (two, or
+    `--rounds`): at most 1.05. The rates are in `rates`, with the least and the greatest limit of each.
+"""
+
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from math import exp, log
+from pathlib import Path
+from typing import Any, Final
+
+from _common import arguments, finish, level, say
+from mqlab.cli.terminal.console import Exit
+from mqlab.study.capacity.search import CapacitySearch, Trial
+
+GOAL_S: Final = 0.010
+DEVIATION: Final = 0.10
+MARKS: Final = 250
+SEARCHES: Final = 2
+CONFIRMED_STUDY: Final = """
+study: confirmed
+title: A producer that waits for the disk
+scenarios:
+  confirmed: {queues: 1, producers: 1, consumers: 1, message: {size: 1KiB, persistent: yes}, send: confirmed}
+"""
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", "fewer made-up systems, and no real ones")
+    count = options.rounds or (100 if options.quick else 2000)
+    chance = random.Random(26)
+    searches = [_search_made_up(chance) for _ in range(count)]
+    results: dict[str, object] = {
+        "within_3": level([float(abs(found / limit - 1) <= 0.03) for found, limit, _ in searches]),
+        "runs": level([float(runs) for _, _, runs in searches]),
+    }
+    if not options.quick:
+        results |= _real(options.rounds or SEARCHES)
+    finish(**results)
+
+
+def _search_made_up(chance: random.Random) -> tuple[float, float, int]:
+    """The rate that is found (0 if none is), the limit, and the number of runs."""
+    limit = exp(chance.uniform(log(30), log(2e6)))
+    search = CapacitySearch(chance.uniform(0.3, 3) * limit, floor=1.0, ceiling=1e7, tolerance=0.015)
+    trials: list[Trial] = []
+    while asked := search.next_runs(trials):
+        trials += [_trial(rate, limit, chance) for rate, runs in asked.items() for _ in range(runs)]
+    result = search.result(trials)
+    return (result.rate or 0.0) if result.status == "found" else 0.0, limit, len(trials)
+
+
+def _trial(rate: float, limit: float, chance: random.Random) -> Trial:
+    """A run of a queue that reaches the goal at the limit, and is full one tenth above it."""
+    full = 1.1 * limit
+    latency = GOAL_S * (1 - limit / full) / (1 - rate / full) if rate < full else 1000.0
+    held = latency * exp(chance.gauss(0, DEVIATION)) < GOAL_S
+    return Trial(rate, "held" if held else "missed", "" if held else "latency")
+
+
+def _real(searches: int) -> dict[str, object]:
+    with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:
+        (Path(folder) / "study.yaml").write_text(CONFIRMED_STUDY)
+        marks = ("--study", "study.yaml", "--goal", "latency.p50 < 50ms", "--seconds", "2")
+        known = _found(folder, f"embedded:disk_marks={MARKS}", *marks)
+        again = [_found(folder, "embedded", "--goal", "latency.p99 < 10ms") for _ in range(searches)]
+    rates = [search["rate"] for search in again]
+    return {
+        "known_limit": round(known["rate"] / MARKS, 4),
+        "repeated": round(max(rates) / min(rates), 4),
+        "rates": [{key: search[key] for key in ("rate", "low", "high")} for search in again],
+    }
+
+
+# Any: the values of a JSON document.
+def _found(folder: str, *words: str) -> dict[str, Any]:
+    """The result of a search that found a limit."""
+    command = [sys.executable, "-m", "mqlab", "capacity", *words, "--json"]
+    ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
+    if ended.returncode != Exit.OK:
+        raise SystemExit(f"mqlab capacity ended with {ended.returncode}")
+    document = json.loads(ended.stdout)
+    say(document["answer"])
+    (capacity,) = document["capacities"]
+    return dict(capacity)
+
+
+if __name__ == "__main__":
+    main()

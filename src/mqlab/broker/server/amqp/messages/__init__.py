@@ -1,0 +1,1 @@
+"""AMQP messages: transfers to rows of the broker, deliveries to encoded messages."""

@@ -1,0 +1,1 @@
+"""Messages that differ from each other: their sizes, bodies and properties."""

@@ -1,0 +1,159 @@
+"""Bodies and properties that differ from message to message.
+
+The number of a message, that of its producer and the seed of the point decide what it has. So a consumer knows the
+length and every byte of each message that it gets, and all runs of a point have the same messages.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mqlab.drivers.api import Properties
+from mqlab.drivers.common.filler import ID_SIZE, filler
+from mqlab.study import Point
+from mqlab.study.load.body_files import AT_RANDOM, TEMPLATE, decode_body
+from mqlab.study.load.property_values import PropertyValues, parse_property
+from mqlab.study.load.sizes import SizeMix, parse_sizes
+from mqlab.study.load.templates import Template, parse_template
+
+_Numbers = npt.NDArray[np.uint64]
+_Index = npt.NDArray[np.int64]
+
+# The constants of SplitMix64.
+_GAMMA: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST_MIX: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND_MIX: Final = np.uint64(0x94D049BB133111EB)
+
+
+def draw(seed: int, producer: int, seqs: _Numbers) -> npt.NDArray[np.float64]:
+    """A number from 0 to below 1 for each message: the same for the same seed, producer and sequence number."""
+    # The product wraps, as it must.
+    key = _mix(np.array([seed], np.uint64) * _GAMMA + np.uint64(producer))
+    mixed = _mix(_mix(seqs * _GAMMA + key) + key)
+    return (mixed >> np.uint64(11)).astype(np.float64) * np.float64(2.0**-53)
+
+
+def _mix(values: _Numbers) -> _Numbers:
+    values = (values ^ (values >> np.uint64(30))) * _FIRST_MIX
+    values = (values ^ (values >> np.uint64(27))) * _SECOND_MIX
+    return values ^ (values >> np.uint64(31))
+
+
+class BodyVariants(ABC):
+    """The bytes of bodies behind their ids."""
+
+    @abstractmethod
+    def tails(self, producer: int, seqs: _Numbers) -> list[bytes]:
+        """For each of these messages of a producer."""
+
+    def tail(self, producer: int, seq: int) -> bytes:
+        return self.tails(producer, sequence(seq, 1))[0]
+
+    def total_size(self, producer: int, first_seq: int, count: int) -> int:
+        """The bytes of consecutive messages, with their ids."""
+        return count * ID_SIZE + sum(map(len, self.tails(producer, sequence(first_seq, count))))
+
+
+class FillerVariants(BodyVariants):
+    """Filler of different sizes."""
+
+    def __init__(self, mix: SizeMix, seed: int) -> None:
+        self._lengths = np.array(mix.sizes, np.int64) - ID_SIZE
+        # Each filler is the beginning of the longest one.
+        self._filler = filler(max(mix.sizes)).tobytes()
+        self._bounds = np.cumsum(mix.shares)[:-1]
+        self._seed = seed
+
+    def tails(self, producer: int, seqs: _Numbers) -> list[bytes]:
+        return [self._filler[:length] for length in self._chosen(producer, seqs).tolist()]
+
+    def total_size(self, producer: int, first_seq: int, count: int) -> int:
+        return count * ID_SIZE + int(self._chosen(producer, sequence(first_seq, count)).sum())
+
+    def _chosen(self, producer: int, seqs: _Numbers) -> _Index:
+        chosen: _Index = self._lengths[np.searchsorted(self._bounds, draw(self._seed, producer, seqs), side="right")]
+        return chosen
+
+
+class FileVariants(BodyVariants):
+    """Contents of files, one after the other or at random."""
+
+    def __init__(self, contents: Sequence[bytes], seed: int | None) -> None:
+        """`seed`: None, if they come one after the other."""
+        self._contents = contents
+        self._seed = seed
+
+    def tails(self, producer: int, seqs: _Numbers) -> list[bytes]:
+        count = len(self._contents)
+        if self._seed is None:
+            return [self._contents[seq % count] for seq in seqs.tolist()]
+        return [self._contents[int(drawn * count)] for drawn in draw(self._seed, producer, seqs).tolist()]
+
+
+class TemplateVariants(BodyVariants):
+    def __init__(self, template: Template, seed: int) -> None:
+        self._template = template
+        self._seed = seed
+
+    def tails(self, producer: int, seqs: _Numbers) -> list[bytes]:
+        # Each field draws for itself.
+        seeds = range(self._seed, self._seed + len(self._template.fields))
+        drawn = np.array([draw(seed, producer, seqs) for seed in seeds]).reshape(len(seeds), len(seqs))
+        return [self._template.render(seq, row) for seq, row in zip(seqs.tolist(), drawn.T.tolist(), strict=True)]
+
+
+def sequence(first_seq: int, count: int) -> _Numbers:
+    return np.arange(first_seq, first_seq + count, dtype=np.uint64)
+
+
+def body_variants(point: Point) -> BodyVariants | None:
+    """None if the bodies of the point differ in their id only."""
+    return _body_variants(point.sizes, point.body, point.contents, point.seed) if point.has_varied_bodies else None
+
+
+@lru_cache(maxsize=4)
+def _body_variants(sizes: str, body: str, contents: tuple[str, ...], seed: int) -> BodyVariants:
+    if not contents:
+        return FillerVariants(parse_sizes(sizes), seed)
+    decoded = [*map(decode_body, contents)]
+    if body.startswith(TEMPLATE):
+        return TemplateVariants(parse_template(decoded[0].decode()), seed)
+    return FileVariants(decoded, seed if body.endswith(AT_RANDOM) else None)
+
+
+class PropertyColumns:
+    """The properties of messages of a point, as a driver takes them."""
+
+    def __init__(self, point: Point) -> None:
+        self._values = {name: parse_property(text) for name, text in point.properties.items()}
+        self._bounds = {name: _zipf_bounds(values) for name, values in self._values.items() if values.skew}
+        self._seed = point.seed
+
+    def of(self, producer: int, first_seq: int, count: int) -> Properties:
+        seqs = sequence(first_seq, count)
+        # Each property draws for itself.
+        return {
+            name: self._column(name, values, self._seed + number, producer, seqs)
+            for number, (name, values) in enumerate(self._values.items(), 1)
+        }
+
+    def _column(
+        self, name: str, values: PropertyValues, seed: int, producer: int, seqs: _Numbers
+    ) -> npt.NDArray[np.int32]:
+        if name in self._bounds:
+            places = np.searchsorted(self._bounds[name], draw(seed, producer, seqs), side="right")
+        elif values.in_turn:
+            places = (seqs % np.uint64(values.last - values.first + 1)).astype(np.int64)
+        else:
+            places = (draw(seed, producer, seqs) * (values.last - values.first + 1)).astype(np.int64)
+        return (values.first + places).astype(np.int32)
+
+
+def _zipf_bounds(values: PropertyValues) -> npt.NDArray[np.float64]:
+    weights = np.arange(1, values.last + 1, dtype=np.float64) ** -values.skew
+    bounds: npt.NDArray[np.float64] = (np.cumsum(weights) / weights.sum())[:-1]
+    return bounds

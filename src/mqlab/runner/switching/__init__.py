@@ -1,0 +1,1 @@
+"""One run measures several points, between whose settings the lab switches the system, slice by slice."""
