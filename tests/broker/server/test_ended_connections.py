@@ -1,11 +1,13 @@
 """An ended connection leaves nothing behind in the broker's memory, whatever protocol it spoke."""
 
 import asyncio
+import contextlib
 import gc
 from pathlib import Path
 
 import pytest
 
+from mqlab.broker.server import closing_sockets
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.protocol_detection import ProtocolDetection
@@ -16,6 +18,7 @@ from mqlab.wire.address import Address
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import HEADER_SIZE, FrameDecoder, Kind
 
+from .native_connections import native_connections
 from .raw_client import Raw, in_loop, local, traced
 
 HELLO = native.frame(Kind.HELLO, {"version": native.VERSION})
@@ -46,7 +49,7 @@ def left_behind() -> list[object]:
 
 
 async def until_nobody_is_there(broker: Broker) -> None:
-    while broker.connections:
+    while broker.connections or len(broker.closing_sockets):
         await asyncio.sleep(0.01)
     # The transports report the end of the last ones in the turns after that.
     for _ in range(10):
@@ -120,6 +123,69 @@ async def test_its_socket_and_its_buffers_do_not_wait_for_the_garbage_collector(
             assert all(len(decoder.get_buffer()) <= HEADER_SIZE for decoder in decoders)
         finally:
             gc.enable()
+
+
+async def refused_client(address: Address, broker: Broker, first_bytes: bytes) -> asyncio.StreamWriter:
+    """A client that the broker has refused, and that does not end the connection."""
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=1)
+    writer.write(first_bytes)
+    await reader.read(1)
+    while broker.connections:
+        await asyncio.sleep(0.01)
+    return writer
+
+
+async def until_aborted(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while not writer.is_closing():
+            writer.write(b"x")
+            await asyncio.sleep(0.01)
+    writer.transport.abort()
+
+
+# A protocol that the broker closes by halves, so that the client can read the error.
+REFUSED = [b"CONNECT\naccept-version:9\n\n\0", b"AMQP\3\1\0\0" + b"\xff" * 8, b"AMQP\0\0\x09\x01"]
+
+
+@pytest.mark.parametrize("first_bytes", REFUSED, ids=range(3))
+@in_loop
+async def test_a_refused_client_that_stays_does_not_outlive_the_broker(first_bytes: bytes) -> None:
+    """An event loop that ends with an open transport waits for it for ever."""
+    async with running(local()) as (broker, (address,)):
+        writer = await refused_client(address, broker, first_bytes)
+        assert len(broker.closing_sockets) == 1
+    assert not len(broker.closing_sockets)
+    await until_aborted(writer)
+
+
+@pytest.mark.parametrize("first_bytes", REFUSED, ids=range(3))
+@in_loop
+async def test_a_refused_client_that_stays_is_aborted(first_bytes: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closing_sockets, "CLOSE_SECONDS", 0.1)
+        async with running(local()) as (broker, (address,)):
+            writer = await refused_client(address, broker, first_bytes)
+            await until_aborted(writer)
+            assert not len(broker.closing_sockets)
+
+
+@in_loop
+async def test_a_native_client_that_reads_nothing_is_aborted() -> None:
+    """Its socket has unsent bytes, which would keep it open after the broker has closed it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closing_sockets, "CLOSE_SECONDS", 0.1)
+        async with running(local()) as (broker, (address,)):
+            reader, writer = await asyncio.open_connection(address.host, address.port, limit=1)
+            writer.write(HELLO)
+            await reader.read(1)
+            (connection,) = native_connections(broker)
+            assert connection._transport is not None
+            connection._transport.write(bytes(64 * 1024 * 1024))
+            connection.fail("protocol", "refused")
+            assert len(broker.closing_sockets) == 1
+            while len(broker.closing_sockets):
+                await asyncio.sleep(0.01)
+            await until_aborted(writer)
 
 
 def open_sockets() -> int:

@@ -22,6 +22,7 @@ from mqlab.broker.security.rights import User
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.channels.registry import ChannelRegistry
+from mqlab.broker.server.closing_sockets import ClosingSockets
 from mqlab.broker.server.disk_threads import DiskThreads, DoneCallback
 from mqlab.broker.server.logins import LoginQueue
 from mqlab.broker.server.mqtt.state import MqttState
@@ -98,6 +99,7 @@ class Broker:
         # The error that stops the broker.
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[OpenConnection] = set()
+        self.closing_sockets = ClosingSockets()
         self.numbers = count(1)
         # When the current turn began (ns since 1970).
         self.now = 0
@@ -262,6 +264,7 @@ class Broker:
             task.cancel()
         for connection in [*self.connections]:
             connection.drop()
+        self.closing_sockets.abort_all()
         self.core.records.append_merged_removals()
         self.run_effects()
         self.activity.close()

@@ -25,8 +25,6 @@ DecodedT = TypeVar("DecodedT")
 
 # Bytes that the decoder gets at a time.
 _CHUNK: Final = 64 * 1024
-# Seconds for the client to read the last frame before the socket is aborted.
-_CLOSE_SECONDS: Final = 2.0
 
 
 class ProtocolConnection(ABC, asyncio.Protocol, Generic[DecodedT]):
@@ -57,8 +55,7 @@ class ProtocolConnection(ABC, asyncio.Protocol, Generic[DecodedT]):
         self._heartbeats: Heartbeats | None = None
         # The write buffer of the socket is full; reading is paused.
         self._write_paused = self._reading_paused = False
-        # Aborts the socket of a connection that has been ended.
-        self._deadline: asyncio.TimerHandle | None = None
+        self._closing_sockets = broker.closing_sockets
 
     @property
     def logged_in(self) -> bool:
@@ -147,8 +144,7 @@ class ProtocolConnection(ABC, asyncio.Protocol, Generic[DecodedT]):
         self._socket = None
         if self._heartbeats is not None:
             self._heartbeats.stop()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._closing_sockets.discard(self)
         self._bytes.clear()
         self._actions.clear()
         self._frames = None
@@ -173,7 +169,7 @@ class ProtocolConnection(ABC, asyncio.Protocol, Generic[DecodedT]):
             return
         self._write_out()
         socket, self._socket = self._socket, None
-        self._deadline = asyncio.get_running_loop().call_later(_CLOSE_SECONDS, socket.abort)
+        self._closing_sockets.add(self, socket)
         if self._state.failed and socket.can_write_eof() and not socket.is_closing():
             # Read and discard what the client still sends: closing the socket before would discard the last frame.
             socket.write_eof()

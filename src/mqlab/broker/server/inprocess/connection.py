@@ -36,6 +36,9 @@ class InProcessConnection(NativeServerConnection):
     def _guard_reading(self) -> None:
         """An in-process connection reads from no socket."""
 
+    def _limit_closing(self, transport: asyncio.Transport) -> None:
+        """A closed in-process connection waits for no client."""
+
     def _has_time(self) -> bool:
         """The client that wrote the frames waits for them to be handled, so it needs no read budget."""
         return True

@@ -132,6 +132,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
         self._transport = None
+        self._broker.closing_sockets.discard(self)
         self._pending.clear()
         self._broker.unfinished.forget(self)
         self._update_untraced()
@@ -387,8 +388,13 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self.flush()
         # In a connection inside another protocol, an earlier frame may have failed and ended it meanwhile.
         if self._transport is not None:
-            self._transport.close()
+            transport = self._transport
+            transport.close()
             self.connection_lost(None)
+            self._limit_closing(transport)
+
+    def _limit_closing(self, transport: asyncio.Transport) -> None:
+        self._broker.closing_sockets.add(self, transport)
 
     def _login_timed_out(self) -> None:
         if self._user is None:
