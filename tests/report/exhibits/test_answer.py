@@ -165,3 +165,11 @@ def test_one_system_says_its_answer(made: SyntheticRuns, write: Write) -> None:
 def test_nothing_was_measured(made: SyntheticRuns, write: Write) -> None:
     made.rows["measures"] = []
     assert of(made, write) == "Nothing was measured."
+
+
+def test_figures_whose_runs_differ_too_much(made: SyntheticRuns, write: Write) -> None:
+    for row in made.rows["measures"]:
+        row["ci95"] = 2 * row["value"]
+    found = of(made, write)
+    assert found.startswith("The highest rate at the consumers of embedded is not known: the runs differ so much that")
+    assert "Run it for longer: `mqlab run" in found

@@ -163,16 +163,23 @@ def _figures(many: int, every: int) -> str:
 
 
 def _what_to_do(results: RunResults, rows: Measures) -> str:
-    again = results.meta.get("again") or f"mqlab run {results.study.id}"
     disturbed, unsteady = _flags(results, rows)
     if unsteady and not disturbed:
         return "Longer phases show whether the rate gets steady: choose a larger scale, or `phases` of the study."
     if disturbed:
-        return f"End the other work (`mqlab doctor` names it), then run it again: `{again}`."
+        return f"End the other work (`mqlab doctor` names it), then run it again: `{_again(results)}`."
     if all(row.ci95 is not None for row in rows):
         return "Give the lab more agents (`--agents`), or agents on other machines."
+    return _run_longer(results)
+
+
+def _run_longer(results: RunResults) -> str:
     minutes = math.ceil(_FEWEST_RUNS * max(1.0, results.meta.get("minutes") or 0.0))
-    return f"Run it for longer: `{again} --minutes {minutes}`."
+    return f"Run it for longer: `{_again(results)} --minutes {minutes}`."
+
+
+def _again(results: RunResults) -> str:
+    return results.meta.get("again") or f"mqlab run {results.study.id}"
 
 
 def _is_first(rows: Measures) -> bool:
@@ -194,7 +201,7 @@ def _only(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     """The answer of one system, or of systems that have no point in common."""
     best = highest(results)
     if not best:
-        return "Nothing was measured."
+        return _without_figures(results)
     system, measure = best[0]
     if all(row.quiet is False for _, row in best):
         name = formatting.listed([_name(results, found.name) for found, _ in best])
@@ -210,3 +217,14 @@ def _only(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     said = f"{name} is {figure(measure)}, {half}, in {where}."
     tile = verdict_tile(verdicts)
     return f"{said} Of the study's claims {tile.figure}; {tile.note}." if verdicts else said
+
+
+def _without_figures(results: RunResults) -> str:
+    """The answer when no figure of the headline metric can be shown."""
+    rows = [row for row in results.measures if row.metric == headline(results) and row.value > 0]
+    if not rows:
+        return "Nothing was measured."
+    name = formatting.listed([_name(results, system) for system in dict.fromkeys(row.system for row in rows)])
+    why = f"the runs differ so much that the {'intervals are' if len(rows) > 1 else 'interval is'} wider than the "
+    why += "figures" if len(rows) > 1 else "figure"
+    return f"The highest {in_words(rows[0].metric)} of {name} is not known: {why}. {_run_longer(results)}"

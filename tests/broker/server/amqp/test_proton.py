@@ -546,9 +546,9 @@ def test_forged_sections_of_a_native_client_do_not_reach_amqp_clients(client: Cl
 
 
 def test_client_id_is_refused_by_the_book(port: int) -> None:
-    """A container id that is no name ends the connection with `open` and `close`."""
+    """A container id that is no name ends the connection with `open` and `close`, which may arrive apart."""
     with pytest.raises(ConnectionException) as refused:
-        connected(port, container_id="x" * 300)
+        connected(port, container_id="x" * 300).create_sender("q")
     assert "amqp:invalid-field" in str(refused.value)
 
 
