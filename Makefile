@@ -13,7 +13,7 @@ BROWSER_SETUP := scripts/chromium.sh
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.installed java  ## virtual environment, packages, a Java runtime for Spark
+setup: $(VENV)/.installed java $(VENV)/spark-classes.jsa  ## virtual environment, packages, a Java runtime for Spark
 
 .PHONY: java
 java:
@@ -28,6 +28,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PIP) '.[dev]'
 	@$(PIP) '.[systems]' || echo "no client libraries of Kafka, JMS and AMQP 1.0 here: their tests are left out" >&2
 	@touch $@
+
+# Spark starts without it too, some seconds later.
+$(VENV)/spark-classes.jsa: $(VENV)/.installed | java
+	@echo "making an archive of Spark's classes"
+	@$(BIN)/python -m mqlab.pipeline.java.class_archive || touch $@
 
 run: setup  ## the studies, quick, on the embedded broker, to a finished report
 	$(BIN)/mqlab run --scale quick $(ARGS)

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from mqlab.errors import MqlabError
 from mqlab.pipeline.executors import ship_package, why_unfit
+from mqlab.pipeline.java.class_archive import archive_option
 
 LOCAL: Final = "local[*]"
 _NEEDS_JAVA: Final = "the measures are computed by Spark, which needs a Java runtime, version 17 or later"
@@ -146,8 +147,11 @@ def _local_settings(master: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         # Only the first compiler: a pass ends before the second one pays off. The heap regions hold several pages
-        # (below), since a page larger than half a region starts a garbage collection.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:G1HeapRegionSize=8m -Xms1g",
+        # (below), since a page larger than half a region starts a garbage collection. One pass fills the 48 MB that
+        # this compiler has for its code by default; it would then compile the same again and again.
+        "spark.driver.extraJavaOptions": (
+            "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:G1HeapRegionSize=8m -Xms1g " + archive_option()
+        ),
         # Memory that a task reserves before it knows its number of rows; the default is 32 MB.
         "spark.buffer.pageSize": "2m",
         "spark.local.dir": str(scratch),

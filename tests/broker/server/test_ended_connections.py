@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.broker.server import closing_sockets
 from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.connections import closing_sockets
 from mqlab.broker.server.native.connection import NativeServerConnection
 from mqlab.broker.server.protocol_detection import ProtocolDetection
 from mqlab.broker.server.startup import running

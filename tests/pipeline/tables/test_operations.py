@@ -14,7 +14,7 @@ def test_operations_of_the_valid_runs_by_kind_of_application(tables: Tables) -> 
     # One second of the first run and three of the second.
     assert puts["rate"] == pytest.approx(102 / 4)
     assert puts["mean"] == pytest.approx((5_050 + 500) / 102 / 1e6)
-    assert (puts["p50"], puts["p90"], puts["p99"]) == pytest.approx((51e-6, 92e-6, 200e-6), rel=0.002)
+    assert (puts["p50"], puts["p90"], puts["p99"]) == pytest.approx((51e-6, 92e-6, 200e-6), rel=0.01)
     assert puts["max"] == 300e-6
 
 

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.request import urlopen
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
 
+from cli.command import PROGRAM, environment
 from mqlab.events.folder import RunFolder
 from mqlab.events.live import ENDED, LIVE_FILE, RUNS, LiveLog
 from mqlab.events.schema import SampleRow
@@ -28,6 +31,14 @@ from pipeline.synthetic_runs import MEASURE, Run, write_by_run
 from .conftest import Open, Scheme, violations
 
 MANY = 1000
+LIVE_STUDY = """
+study: mine
+title: My own
+scenarios:
+  A: {topics: 1, producers: 1, consumers: 1, message: {size: 12B}, rate: 100/s}
+scales:
+  quick: {phases: {warmup: 200ms, measure: 1s, drain: 60s}, repeat: {until: none, least: 6, most: 6}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +142,28 @@ def test_a_run_is_started_and_stopped(server: PageServer, open_page: Open, monke
         page.get_by_role("button", name="Stop").click()
         assert lab.wait() == -signal.SIGINT
     expect(page.locator("#live")).to_be_hidden()
+
+
+def test_a_real_run_is_watched_until_it_is_over(open_page: Open, tmp_path: Path) -> None:
+    """The command serves the page itself; its load ends when the test has seen it."""
+    (tmp_path / "mine.yaml").write_text(LIVE_STUDY)
+    command = [*PROGRAM, "run", "mine.yaml", "--live", "--runs", "runs"]
+    # `true` stands for the browser that the command would open.
+    lab = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(BROWSER="true"), stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    assert lab.stderr is not None
+    with lab, lab.stderr as said:
+        url = next(line.removeprefix("page: ").strip() for line in said if line.startswith("page: "))
+        page = open_page(url)
+        expect(page.locator("#live-now")).to_contain_text("mine: embedded A", timeout=60_000)
+        expect(page.locator("#live-rates tr")).to_contain_text("ms", timeout=60_000)
+        page.close()
+        rest = said.read()
+    assert lab.returncode == 0, rest
+    assert "report: " in rest
+    with pytest.raises(OSError, match="refused"):
+        urlopen(url)
 
 
 def test_without_the_token_nothing_can_be_changed(server: PageServer, open_page: Open) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from time import time_ns
-from typing import ClassVar, Final, Protocol, TextIO
+from typing import ClassVar, Final, TextIO
 
 from mqlab.broker.core import effects
 from mqlab.broker.core.admin import totals
@@ -18,11 +18,11 @@ from mqlab.broker.core.durability.records import Declare, Remember
 from mqlab.broker.core.durability.restore import restore
 from mqlab.broker.core.model.messages import PayloadOnDisk
 from mqlab.broker.security.guard import Guard
-from mqlab.broker.security.rights import User
 from mqlab.broker.security.users_file import UsersFile
 from mqlab.broker.server.busy_wait import BusyWait
 from mqlab.broker.server.channels.registry import ChannelRegistry
-from mqlab.broker.server.closing_sockets import ClosingSockets
+from mqlab.broker.server.connections.closing_sockets import ClosingSockets
+from mqlab.broker.server.connections.open_connection import Flushable, OpenConnection
 from mqlab.broker.server.disk_threads import DiskThreads, DoneCallback
 from mqlab.broker.server.logins import LoginQueue
 from mqlab.broker.server.mqtt.state import MqttState
@@ -63,23 +63,6 @@ _CLOCK_STEP_NS: Final = 100_000_000
 _TOKEN_BYTES: Final = 16
 # While the disk is full, acknowledgements wait this long to share a record.
 _MERGE_SECONDS: Final = 0.05
-
-
-class OpenConnection(Protocol):
-    """A connection, maybe before its login; then its client id is ""."""
-
-    client_id: str
-
-    @property
-    def user(self) -> User: ...
-
-    def drop(self, *, taken_over: bool = False) -> None: ...
-
-    def describe(self) -> JsonObject | None: ...
-
-
-class Flushable(Protocol):
-    def flush(self) -> None: ...
 
 
 class Broker:

@@ -47,7 +47,7 @@ def exit_on_signal(message: str) -> Iterator[None]:
     def exit_now(_: int, __: FrameType | None) -> NoReturn:
         say(f"mqlab: {message}")
         _end_output()
-        end_children()
+        _end_children()
         exit_at_once()
 
     before = {number: signal.signal(number, exit_now) for number in _SIGNALS}
@@ -64,7 +64,7 @@ def _end_output() -> None:
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
 
 
-def end_children() -> None:
+def _end_children() -> None:
     """Kill all processes below this one."""
     for child in psutil.Process().children(recursive=True):
         # A child may end by itself meanwhile.

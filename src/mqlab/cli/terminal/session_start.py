@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from mqlab.cli.terminal.interrupt import end_children
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.pipeline.session import SparkTarget
 from mqlab.pipeline.session_start import SessionStart
@@ -30,5 +29,4 @@ def session_started(order: RunPlan, target: SparkTarget, pipeline_time: Pipeline
     try:
         yield replace(order, before_runs=wait)
     finally:
-        if not start.is_over:
-            end_children()  # the load ended before it began; Java would outlive this process
+        start.abandon()  # the load has ended before it began

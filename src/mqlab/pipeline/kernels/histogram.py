@@ -20,6 +20,11 @@ def bucket(nanoseconds: Column) -> Column:
     return fn.ceil(fn.log(at_least_one) / LOG_GROWTH).cast("int")
 
 
+def coarse_bucket(nanoseconds: Column, many: int) -> Column:
+    """The highest of `many` buckets that are one: a multiple of `many`."""
+    return (fn.ceil(bucket(nanoseconds) / many) * many).cast("int")
+
+
 def upper_edge(number: Column) -> Column:
     return fn.pow(fn.lit(GROWTH), number)
 

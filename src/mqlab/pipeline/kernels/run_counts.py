@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqlab.events.schema import CONFIRMED
-from mqlab.pipeline.kernels.count_keys import COARSE_BUCKETS, SLOT, SUCCESS_CODES
+from mqlab.pipeline.kernels.count_keys import COARSE_BUCKETS, OPERATION_BUCKETS, SLOT, SUCCESS_CODES
 from mqlab.pipeline.kernels.histogram import LOG_GROWTH
 from mqlab.pipeline.kernels.run_events import NEVER, Array, RunWindow, array, distinct, highest_before, keys
 
@@ -167,7 +167,7 @@ def _operation_counts(operations: pa.Table) -> pa.Table:
         "application": kinds.take(applications.indices),
         "count": ones,
         "failed": 1 - array(is_successful).astype(np.int64),
-        **_timed(np.maximum(array(operations["duration"]), 0), ones, ones == 0),
+        **_timed(np.maximum(array(operations["duration"]), 0), ones, ones == 0, OPERATION_BUCKETS),
         "first": operations["t"],
         "last": operations["t"],
     }
@@ -176,9 +176,13 @@ def _operation_counts(operations: pa.Table) -> pa.Table:
     return _group("operation counts", rows, by, sums | {"first": "min", "last": "max", **_OF_TIMED})
 
 
-def _timed(duration: Array, count: Array, is_null: Array) -> dict[str, pa.Array]:
-    """The bucket of each duration, the longest, and the halves of their total: it may exceed 64 bits."""
+def _timed(duration: Array, count: Array, is_null: Array, buckets: int = 1) -> dict[str, pa.Array]:
+    """The bucket of each duration, the longest, and the halves of their total: it may exceed 64 bits.
+
+    `buckets`: as many buckets of the histogram are one, and have the number of the highest of them.
+    """
     bucket = np.ceil(np.log(np.maximum(duration, 1)) / LOG_GROWTH).astype(np.int32)
+    bucket = -(-bucket // buckets) * buckets
     product = duration * count
     columns = {"bucket": bucket, "longest": duration, "high": product >> 32, "low": product & (2**32 - 1)}
     return {name: pa.array(column, mask=is_null) for name, column in columns.items()}

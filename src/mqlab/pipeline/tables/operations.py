@@ -5,8 +5,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SUCCESS_CODES
-from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS, OPERATION_BUCKETS, SUCCESS_CODES
+from mqlab.pipeline.kernels.histogram import coarse_bucket, exact_total, percentiles
 from mqlab.pipeline.schema import OperationSummaryRow, columns
 
 _POINT: Final = ("scenario", "point", "system")
@@ -25,7 +25,7 @@ def operation_counts(operations: DataFrame) -> DataFrame:
     return (
         operations.withColumn("application", kind)
         .withColumn("duration", duration)
-        .withColumn("bucket", bucket(fn.col("duration")))
+        .withColumn("bucket", coarse_bucket(fn.col("duration"), OPERATION_BUCKETS))
         .groupBy("run", *_OPERATION, "bucket")
         .agg(
             fn.count(fn.lit(1)).alias("count"),

@@ -387,8 +387,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
             self._write(native.frame(Kind.ERROR, {"code": code, "message": message}))
             self.flush()
         # In a connection inside another protocol, an earlier frame may have failed and ended it meanwhile.
-        if self._transport is not None:
-            transport = self._transport
+        if (transport := self._transport) is not None:
             transport.close()
             self.connection_lost(None)
             self._limit_closing(transport)

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from mqlab.broker.core.model.destination_names import BadNameError, check_name
 from mqlab.broker.security.rights import ANYONE, User
-from mqlab.broker.server.broker import Broker, OpenConnection
+from mqlab.broker.server.broker import Broker
+from mqlab.broker.server.connections.open_connection import OpenConnection
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 
