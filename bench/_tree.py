@@ -6,6 +6,8 @@ of a comparison are whole: broker, client library, agents and the benchmark's po
 
 import sys
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
@@ -31,27 +33,39 @@ def study_pass(folder: Path) -> float:
     return 1 / (time.perf_counter() - begin)
 
 
-def serve(tree: Path, seconds: float) -> None:
-    sys.path[:0] = [str(tree / "bench"), str(tree / "src")]
-    import mqlab
+@cache
+def lab_rates(stack: ExitStack, seconds: float) -> Callable[[str], float]:
+    """The rate of a key, in a lab that is started on the first call: older trees have passes, but not these points."""
     from _lab import Lab
     from ceiling import per_message
     from peers import AWAKE, OWN, WAITING, points
 
+    point_of = points(seconds, WARM_UP_SECONDS)
+    lab = stack.enter_context(Lab())
+    lab.rate(point_of["A"], OWN)  # the broker is up, the agents have compiled what they need
+
+    def rate(key: str) -> float:
+        if key == PLAIN:
+            return per_message(lab.running(OWN).address, seconds)
+        return lab.rate(point_of[key], AWAKE if key in WAITING else OWN)
+
+    return rate
+
+
+def serve(tree: Path, seconds: float) -> None:
+    sys.path[:0] = [str(tree / "bench"), str(tree / "src")]
+    import mqlab
+
     if not Path(mqlab.__file__).is_relative_to(tree):
         raise SystemExit(f"{tree}: its package is not the one that was imported: {mqlab.__file__}")
-    point_of = points(seconds, WARM_UP_SECONDS)
-    with Lab() as lab:
-        lab.rate(point_of["A"], OWN)  # the broker is up, the agents have compiled what they need
+    with ExitStack() as stack:
         for line in sys.stdin:
             key, _, folder = line.strip().partition(" ")
             if key == STUDY_PASS:
                 warm_up_pass(Path(folder))
                 rate = study_pass(Path(folder))
-            elif key == PLAIN:
-                rate = per_message(lab.running(OWN).address, seconds)
             else:
-                rate = lab.rate(point_of[key], AWAKE if key in WAITING else OWN)
+                rate = lab_rates(stack, seconds)(key)
             print(rate, flush=True)
 
 

@@ -1,5 +1,6 @@
 """One run from the declaration to the report, as a user makes it, and what can be asked of its folder afterwards."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -145,6 +146,17 @@ class TestTheFolder:
         result = here("report", folder.path, "--json")
         assert result.exit_code == 0
         assert document(result.stdout) == found
+
+    def test_latencies_and_results_are_written_for_other_programs(
+        self, folder: RunFolder, found: JsonObject, tmp_path: Path
+    ) -> None:
+        log, results = tmp_path / "latencies.hlog", tmp_path / "results"
+        assert here("report", folder.path, "--hdr-log", log, "--openmessaging", results).exit_code == 0
+        clean = {(row["scenario"], row["point"]) for row in found["measures"] if row["metric"] == "rate.received"}
+        assert len([line for line in log.read_text().splitlines() if line.startswith("Tag=")]) == len(clean)
+        files = [json.loads(file.read_text()) for file in results.iterdir()]
+        assert {file["workload"].partition(" ")[2][:1] for file in files} == {"A", "G"}
+        assert all(rate > 0 for file in files for rate in file["consumeRate"])
 
     def test_the_summary_for_people_is_data_and_plain(self, folder: RunFolder) -> None:
         result = here("report", folder.path)
