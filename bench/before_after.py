@@ -14,8 +14,9 @@ import tempfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from statistics import median
 
-from _common import HERE, arguments, finish, interleaved, medians, ratio
+from _common import HERE, arguments, finish, interleaved, ratio
 from _tree import PLAIN, STUDY_PASS
 
 KEYS = ("A", "D", "G", "P", "RR1", "RR8", PLAIN)
@@ -91,7 +92,7 @@ def main() -> None:
             tree.await_audit()
     finish(
         **{key: ratio(found[f"{key} new"], found[f"{key} old"]) for key in keys},
-        per_second=medians(found),
+        per_second={name: round(median(rates), 3) for name, rates in found.items()},
     )
 
 
