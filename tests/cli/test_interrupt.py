@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from mqlab.cli.terminal import interrupt
+from mqlab.cli.terminal.console import Exit
 from mqlab.events.folder import RunFolder, run_folders
 from mqlab.pipeline.measure_tables import check_measures, read_table
 from pipeline.cases import CASES
@@ -196,3 +197,19 @@ def test_a_child_that_has_just_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         with interrupt.exit_on_signal("the work was interrupted"):
             signal.raise_signal(signal.SIGINT)
     assert killed == [-signal.SIGKILL]
+
+
+def test_nothing_is_printed_after_the_sentence() -> None:
+    """Also by a handler of logging, which has its own reference to stderr."""
+    program = """
+import atexit, logging, os, signal
+from mqlab.cli.terminal.interrupt import exit_on_signal
+logging.basicConfig()
+atexit.register(logging.error, "late")
+with exit_on_signal("interrupted"):
+    os.kill(os.getpid(), signal.SIGTERM)
+    signal.pause()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == Exit.INTERRUPTED
+    assert ended.stderr == "mqlab: interrupted\n"

@@ -37,7 +37,7 @@ title: My own
 scenarios:
   A: {topics: 1, producers: 1, consumers: 1, message: {size: 12B}, rate: 100/s}
 scales:
-  quick: {phases: {warmup: 200ms, measure: 1s, drain: 60s}, repeat: {until: none, least: 6, most: 6}}
+  quick: {phases: {warmup: 200ms, measure: 1s, drain: 60s}, repeat: {until: none, least: 16, most: 16}}
 """
 
 
@@ -156,8 +156,8 @@ def test_a_real_run_is_watched_until_it_is_over(open_page: Open, tmp_path: Path)
     with lab, lab.stderr as said:
         url = next(line.removeprefix("page: ").strip() for line in said if line.startswith("page: "))
         page = open_page(url)
-        expect(page.locator("#live-now")).to_contain_text("mine: embedded A", timeout=60_000)
-        expect(page.locator("#live-rates tr")).to_contain_text("ms", timeout=60_000)
+        expect(page.locator("#live-now")).to_contain_text("mine: embedded A", timeout=300_000)
+        expect(page.locator("#live-rates tr")).to_contain_text("ms", timeout=300_000)
         page.close()
         rest = said.read()
     assert lab.returncode == 0, rest

@@ -18,6 +18,7 @@ import psutil
 from mqlab.cli.terminal.console import exit_at_once, say
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STDERR = 2
 
 
 async def run_cancellable(job: Coroutine[object, object, None]) -> None:
@@ -59,9 +60,12 @@ def exit_on_signal(message: str) -> Iterator[None]:
 
 
 def _end_output() -> None:
-    """Discard what is written to stderr from now on: threads that use Java report its end with a traceback."""
+    """Discard what is written to stderr from now on: threads that use Java report its end with a traceback.
+
+    The file itself ends, since handlers of logging have their own reference to `sys.stderr`.
+    """
     sys.stderr.flush()
-    sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+    os.dup2(os.open(os.devnull, os.O_WRONLY), _STDERR)
 
 
 def _end_children() -> None:
