@@ -4,6 +4,7 @@ It is started with a tree as its argument and measures with that tree's own pack
 of a comparison are whole: broker, client library, agents and the benchmark's points.
 """
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,15 @@ from pathlib import Path
 
 WARM_UP_SECONDS = 0.3
 PLAIN = "plain"
-STUDY_PASS = "study_pass"
+STUDY_PASS, LATER_PASS = "study_pass", "later_pass"
+SESSION = "session"
+
+
+def second_pass(tree: Path, folder: str) -> float:
+    """The rate of the second pass of a session, in a process of its own."""
+    command = [sys.executable, __file__, str(tree), SESSION, folder]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return float(ended.stdout.split()[-1])
 
 
 @cache
@@ -52,16 +61,21 @@ def lab_rates(stack: ExitStack, seconds: float) -> Callable[[str], float]:
     return rate
 
 
-def serve(tree: Path, seconds: float) -> None:
+def import_from(tree: Path) -> None:
     sys.path[:0] = [str(tree / "bench"), str(tree / "src")]
     import mqlab
 
     if not Path(mqlab.__file__).is_relative_to(tree):
         raise SystemExit(f"{tree}: its package is not the one that was imported: {mqlab.__file__}")
+
+
+def serve(tree: Path, seconds: float) -> None:
     with ExitStack() as stack:
         for line in sys.stdin:
             key, _, folder = line.strip().partition(" ")
             if key == STUDY_PASS:
+                rate = second_pass(tree, folder)
+            elif key == LATER_PASS:
                 warm_up_pass(Path(folder))
                 rate = study_pass(Path(folder))
             else:
@@ -69,5 +83,15 @@ def serve(tree: Path, seconds: float) -> None:
             print(rate, flush=True)
 
 
+def main() -> None:
+    tree = Path(sys.argv[1]).resolve()
+    import_from(tree)
+    if sys.argv[2] == SESSION:
+        rates = [study_pass(Path(sys.argv[3])) for _ in range(2)]
+        print(rates[-1])
+    else:
+        serve(tree, float(sys.argv[2]))
+
+
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]).resolve(), float(sys.argv[2]))
+    main()

@@ -2,8 +2,9 @@
 
 OLD is the folder of another checkout (`git worktree add ../before COMMIT`). Each key is the rate of this tree over the
 rate of the older one. A ... H, P, RR1 and RR8 are those of `peers.py` on the embedded broker; `plain` is the plain API,
-one call a message on either side. Only when it is asked for (`--key study_pass`): warm passes of the pipeline a second,
-over the runs of a quick jms-four-brokers, which the older tree has played.
+one call a message on either side. Only when they are asked for (`--key study_pass`): passes of the pipeline a second
+over the runs of a quick jms-four-brokers, which the older tree has played. study_pass is the second pass of a new
+session, like `study_pass_s` of `pipeline.py`; later_pass are the passes of one long session, without the first.
 """
 
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from _common import HERE, arguments, finish, interleaved, ratio
-from _tree import PLAIN, STUDY_PASS
+from _tree import LATER_PASS, PLAIN, STUDY_PASS
 
 KEYS = ("A", "D", "G", "P", "RR1", "RR8", PLAIN)
 
@@ -65,7 +66,7 @@ def play_study(tree: Path, runs: Path) -> Path:
 
 def lines(key: str, folders: dict[str, Path], stack: ExitStack) -> dict[str, str]:
     """The order to each tree. Each has a run folder of its own, since a pass writes to it."""
-    if key != STUDY_PASS:
+    if key not in (STUDY_PASS, LATER_PASS):
         return dict.fromkeys(folders, key)
     runs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqlab-before-after-")))
     played = play_study(folders["old"], runs / "played")

@@ -109,6 +109,7 @@ def found(searched: Searched) -> Searched:
     searched.at(5100.0, 0.0101)
     for latency in (0.0071, 0.0069, 0.012, 0.0069):
         searched.at(4900.0, latency)
+    searched.at(5100.0, 0.0103)
     searched.at(5100.0, 0.0102)
     return searched
 
@@ -116,7 +117,7 @@ def found(searched: Searched) -> Searched:
 def test_what_was_found_is_said_first(found: Searched, write: Write) -> None:
     results = RunResults.of(write(found.made))
     expected = (
-        "embedded takes 4900/s within latency.p99 < 10ms, confirmed in 4 of 5 runs; 2 of 2 runs missed it at 5100/s "
+        "embedded takes 4900/s within latency.p99 < 10ms, confirmed in 4 of 5 runs; 3 of 3 runs missed it at 5100/s "
         "(latency.p99 was 10.2 ms); the limit lies between 4430/s and 5100/s."
     )
     assert next_runs(results) == []
@@ -154,7 +155,7 @@ def test_the_whole_report_and_the_document(found: Searched, write: Write) -> Non
 
 
 def test_a_goal_that_the_lowest_rate_misses(searched: Searched, write: Write) -> None:
-    for rate in (367.0, 367.0, 2000.0, 4000.0, 6000.0, 8000.0):
+    for rate in (367.0, 367.0, 367.0, 2000.0, 4000.0, 6000.0, 8000.0):
         searched.at(rate, 0.5)
     results = RunResults.of(write(searched.made))
     assert next_runs(results) == []

@@ -2,19 +2,22 @@
 
 A run at a rate holds or misses the goal. Runs of one rate disagree near the limit, so a rate is decided by its lead:
 held less missed runs. It is confirmed CONFIRMED ahead, and rejected REJECTED behind. The search brackets the limit
-with single runs and then repeats the two rates of the bracket until one is confirmed and the other rejected; a rate
-whose lead changes sides moves the bracket. Every step follows from all runs so far alone.
+with single runs and then repeats the two rates of the bracket until one is confirmed and the other rejected.
+
+The bracket is where the runs of all rates agree best. A rate that was rejected in a bad time is played again when
+greater ones hold the goal: it does not drag the limit down. Every step follows from all runs so far alone.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import inf
 from typing import Final, Literal, NamedTuple
 
 from mqlab.study.point import Point
 
 CONFIRMED: Final = 3
-REJECTED: Final = -2
+REJECTED: Final = -3
 # A rate that is not confirmed by then does not hold the goal reliably.
 _MOST_RUNS_OF_A_RATE: Final = 9
 # A run that was disturbed and missed the goal says nothing; after so many, it counts all the same.
@@ -71,12 +74,17 @@ class RateTrials:
         return self.held - self.missed
 
     @property
+    def weight(self) -> int:
+        """For the goal being held at this rate, or against it: the lead, or -1 if no number of runs confirms it."""
+        return self.lead if self.is_confirmed or not self.is_spent else min(self.lead, -1)
+
+    @property
     def is_confirmed(self) -> bool:
         return self.lead >= CONFIRMED
 
     @property
     def is_rejected(self) -> bool:
-        return self.lead <= REJECTED or (self._is_spent and not self.is_confirmed)
+        return self.lead <= REJECTED or (self.is_spent and not self.is_confirmed)
 
     @property
     def is_decided(self) -> bool:
@@ -91,7 +99,7 @@ class RateTrials:
         return self.lead < 0 or self.is_rejected
 
     @property
-    def _is_spent(self) -> bool:
+    def is_spent(self) -> bool:
         return self.held + self.missed >= _MOST_RUNS_OF_A_RATE
 
 
@@ -130,7 +138,7 @@ class CapacitySearch:
         if not rates:
             return dict.fromkeys(sorted({self._within(share * self.guess) for share in _FIRST}), 1)
         low, high = _bracket(rates)
-        if repeated := _contradicted(rates, high) or _unsettled(rates, low, high):
+        if repeated := _contradicted(rates, low, high) or _unsettled(rates, low, high):
             return repeated
         if high is None:
             return self._outwards(rates[max(rates)], _UP, self.ceiling)
@@ -187,17 +195,24 @@ def by_rate(trials: Sequence[Trial]) -> dict[float, RateTrials]:
 
 
 def _bracket(rates: Mapping[float, RateTrials]) -> tuple[float | None, float | None]:
-    """The lowest rate that misses the goal, and the highest below it that holds it."""
-    high = next((rate for rate, runs in rates.items() if runs.misses), None)
-    holding = [rate for rate, runs in rates.items() if runs.holds and (high is None or rate < high)]
-    return max(holding, default=None), high
+    """The rates beside the limit that agrees best with all runs: one that holds the goal, and the next that misses it.
+
+    Of limits that agree equally well, the lowest.
+    """
+    ordered = [*rates.values()]
+    # Of a limit before the first rate, the second, ...: each held run below it speaks for it, each missed one against.
+    agreements = [*accumulate((runs.weight for runs in ordered), initial=0)]
+    limit = agreements.index(max(agreements))
+    below, above = ordered[:limit], ordered[limit:]
+    low = max((runs.rate for runs in below if runs.holds), default=None)
+    return low, min((runs.rate for runs in above if runs.misses), default=None)
 
 
-def _contradicted(rates: Mapping[float, RateTrials], high: float | None) -> dict[float, int]:
-    """A rate that misses the goal is played again while a greater one holds it."""
-    if high is None or rates[high].is_rejected:
-        return {}
-    return {high: 1} if any(runs.holds for rate, runs in rates.items() if rate > high) else {}
+def _contradicted(rates: Mapping[float, RateTrials], low: float | None, high: float | None) -> dict[float, int]:
+    """The rates that miss the goal below one that holds it, or hold it above one that misses it, once more."""
+    below = [runs for runs in rates.values() if low is not None and runs.rate < low and runs.misses]
+    above = [runs for runs in rates.values() if high is not None and runs.rate > high and runs.holds]
+    return {runs.rate: 1 for runs in below + above if not runs.is_spent}
 
 
 def _unsettled(rates: Mapping[float, RateTrials], low: float | None, high: float | None) -> dict[float, int]:
