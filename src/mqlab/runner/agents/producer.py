@@ -1,5 +1,6 @@
 """The producer role: sends as fast as the system accepts messages, or by a schedule, and records every send."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -27,7 +28,7 @@ class ProducerRole:
     `bounded`: it waits for no confirmations, has no schedule, and its send-ahead is bounded. `max_send`: how many
     messages it passes to one call of its driver (0: `batch` of the point). `packed`: as the records of one message.
     `reopen`: in a run with faults, gives a new sender when the former one has failed. The producer then sends again
-    what was not confirmed, until it is.
+    what was not confirmed, until it is, or until the drain phase is over.
     """
 
     def __init__(
@@ -71,14 +72,18 @@ class ProducerRole:
             if planned >= timeline.stop:
                 break
             count = min(count, self._share - self.counters.sent)
+            is_confirmed = True
             try:
                 await send(planned, count)
             except DriverError:
                 if self._reopen is None:
                     raise
-                await self._send_again(send, planned, count, self._reopen)
+                is_confirmed = await self._send_again(send, planned, count, self._reopen)
             self.counters.sent += count
             self.counters.sent_messages += -(-count // self._max_send) if self._packed else count
+            if not is_confirmed:
+                self.counters.t_last = now()
+                return
             if send_ahead is not None:
                 await send_ahead.after(1 if self._packed else count, self.link)
         with suppress(*([] if self._reopen is None else [DriverError])):
@@ -92,13 +97,18 @@ class ProducerRole:
         one_size = sender.send_packed if self._packed else sender.send
         self._send = one_size if self._varied is None else self._varied.sender(sender)
 
-    async def _send_again(self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]) -> None:
-        """Send the same messages until they are confirmed."""
-        while True:
-            self._use(await reopen())
-            with suppress(DriverError):
-                await send(planned, count)
-                return
+    async def _send_again(self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]) -> bool:
+        """Send the same messages until they are confirmed. False: at the end of the drain phase they are not."""
+        end_s = self._timeline.stop / 1e9 + self._point.phases.drain
+        try:
+            async with asyncio.timeout_at(end_s):
+                while True:
+                    self._use(await reopen())
+                    with suppress(DriverError):
+                        await send(planned, count)
+                        return True
+        except TimeoutError:
+            return False
 
     def _send_method(self) -> tuple[_Send, int]:
         """The method that sends, and the number of messages for one call: at most, or a whole transaction."""

@@ -1,0 +1,68 @@
+"""A producer in a run with faults: it sends again what was not confirmed, but not for ever."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import numpy as np
+
+from mqlab.drivers import DriverError, Sender
+from mqlab.drivers.api import Matrix, Properties
+from mqlab.events.folder import RunFolder
+from mqlab.events.recorder import CONFIRMED_CODE, UNKNOWN_CODE, Recorder
+from mqlab.runner.agents.assignment import Role
+from mqlab.runner.agents.producer import ProducerRole
+from mqlab.runner.timeline import Timeline
+from runner.points import point
+
+
+class Refusing(Sender):
+    """Refuses every message until `until_s`; later it takes them."""
+
+    def __init__(self, until_s: float) -> None:
+        self._until_s = until_s
+
+    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:  # noqa: ARG002
+        if time.monotonic() < self._until_s:
+            raise DriverError("refused")
+
+    async def wait_accepted(self, max_pending: int) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+def played(folder: RunFolder, back_after_s: float) -> dict[str, np.ndarray]:
+    """The sends of a producer whose system takes messages again after this time; it was to send for 0.3 s."""
+    faulty = point(send="confirmed", measure=0.2, drain=0.3)
+    recorder = Recorder(folder, run=1, agent=1)
+
+    async def play() -> None:
+        sender = Refusing(time.monotonic() + back_after_s)
+
+        async def reopen() -> Sender:
+            await asyncio.sleep(0.01)
+            return sender
+
+        producer = ProducerRole(Role("producer", 0, 0), faulty, sender, recorder, reopen=reopen)
+        async with asyncio.timeout(60):
+            await producer.play(Timeline.of(faulty, time.monotonic_ns()))
+        assert producer.counters.sent > 0
+
+    asyncio.run(play())
+    return recorder.sends.take()
+
+
+def test_a_producer_of_a_system_that_never_comes_back_ends_after_the_drain(tmp_path: Path) -> None:
+    sends = played(RunFolder(tmp_path), back_after_s=1e6)
+    assert {*sends["outcome"]} == {UNKNOWN_CODE}
+    assert {*sends["first_seq"]} == {0}, "it sends the same message again"
+    assert len(sends["first_seq"]) > 1
+
+
+def test_a_producer_goes_on_when_the_system_is_back(tmp_path: Path) -> None:
+    sends = played(RunFolder(tmp_path), back_after_s=0.1)
+    assert sends["outcome"][0] == UNKNOWN_CODE
+    assert sends["outcome"][-1] == CONFIRMED_CODE
+    assert {*sends["first_seq"][sends["outcome"] == CONFIRMED_CODE]} == {*sends["first_seq"]}
