@@ -88,6 +88,8 @@ def network() -> Iterator[Network]:
             stack.callback(ip, "netns", "del", host.name)
             outer = f"{host.name}-o"
             ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", host.name)
+            # The kernel takes a while to remove what a namespace had.
+            stack.callback(ip, "link", "del", outer)
             ip("link", "set", outer, "master", bridge, "up")
             ip("-n", host.name, "address", "add", f"{host.address}/24", "dev", "eth0")
             ip("-n", host.name, "link", "set", "eth0", "up")
