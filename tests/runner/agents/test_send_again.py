@@ -17,13 +17,15 @@ from runner.points import point
 
 
 class Refusing(Sender):
-    """Refuses every message until `until_s`; later it takes them."""
+    """Refuses every message until `until_s`, or does not answer; later it takes them."""
 
-    def __init__(self, until_s: float) -> None:
+    def __init__(self, until_s: float, *, answers: bool) -> None:
         self._until_s = until_s
+        self._answers = answers
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:  # noqa: ARG002
         if time.monotonic() < self._until_s:
+            await asyncio.sleep(0 if self._answers else self._until_s)
             raise DriverError("refused")
 
     async def wait_accepted(self, max_pending: int) -> None:
@@ -33,13 +35,13 @@ class Refusing(Sender):
         pass
 
 
-def played(folder: RunFolder, back_after_s: float) -> dict[str, np.ndarray]:
+def played(folder: RunFolder, back_after_s: float, *, answers: bool = True) -> dict[str, np.ndarray]:
     """The sends of a producer whose system takes messages again after this time; it was to send for 0.3 s."""
     faulty = point(send="confirmed", measure=0.2, drain=0.3)
     recorder = Recorder(folder, run=1, agent=1)
 
     async def play() -> None:
-        sender = Refusing(time.monotonic() + back_after_s)
+        sender = Refusing(time.monotonic() + back_after_s, answers=answers)
 
         async def reopen() -> Sender:
             await asyncio.sleep(0.01)
@@ -59,6 +61,11 @@ def test_a_producer_of_a_system_that_never_comes_back_ends_after_the_drain(tmp_p
     assert {*sends["outcome"]} == {UNKNOWN_CODE}
     assert {*sends["first_seq"]} == {0}, "it sends the same message again"
     assert len(sends["first_seq"]) > 1
+
+
+def test_a_producer_of_a_system_that_never_answers_ends_after_the_drain(tmp_path: Path) -> None:
+    sends = played(RunFolder(tmp_path), back_after_s=1e6, answers=False)
+    assert [*sends["outcome"]] == [UNKNOWN_CODE]
 
 
 def test_a_producer_goes_on_when_the_system_is_back(tmp_path: Path) -> None:

@@ -72,16 +72,14 @@ class ProducerRole:
             if planned >= timeline.stop:
                 break
             count = min(count, self._share - self.counters.sent)
-            is_confirmed = True
-            try:
+            if self._reopen is None:
                 await send(planned, count)
-            except DriverError:
-                if self._reopen is None:
-                    raise
-                is_confirmed = await self._send_again(send, planned, count, self._reopen)
+                is_in_time = True
+            else:
+                is_in_time = await self._send_through(send, planned, count, self._reopen)
             self.counters.sent += count
             self.counters.sent_messages += -(-count // self._max_send) if self._packed else count
-            if not is_confirmed:
+            if not is_in_time:
                 self.counters.t_last = now()
                 return
             if send_ahead is not None:
@@ -97,16 +95,18 @@ class ProducerRole:
         one_size = sender.send_packed if self._packed else sender.send
         self._send = one_size if self._varied is None else self._varied.sender(sender)
 
-    async def _send_again(self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]) -> bool:
-        """Send the same messages until they are confirmed. False: at the end of the drain phase they are not."""
+    async def _send_through(
+        self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]
+    ) -> bool:
+        """Send the same messages until the system takes them. False: it has not by the end of the drain phase."""
         end_s = self._timeline.stop / 1e9 + self._point.phases.drain
         try:
             async with asyncio.timeout_at(end_s):
                 while True:
-                    self._use(await reopen())
                     with suppress(DriverError):
                         await send(planned, count)
                         return True
+                    self._use(await reopen())
         except TimeoutError:
             return False
 
