@@ -15,12 +15,16 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from mqlab.cli.app import app_with
+from mqlab.client import connect
 from mqlab.systems import system
+from mqlab.systems.program import free_port
 
-from .command import here
+from .command import PROGRAM, Background, here
+from .running_broker import broker_process
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LOOPBACK = re.compile(r"tcp:127\.0\.0\.1:\d+")
 BLOCK = re.compile(r"^ *```(\w+)([^\n]*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 
 
@@ -102,8 +106,8 @@ def test_the_commands_of_the_tutorial_work(page: str, tmp_path: Path, monkeypatc
 
 
 def needs_more(words: list[str]) -> bool:
-    """Whether a command installs something, needs a broker of the reader, or a system that is not here."""
-    if "external:" in " ".join(words):
+    """Whether a command installs something, needs a broker on another machine, or a system that is not here."""
+    if any(word.startswith("external:") and LOOPBACK.search(word) is None for word in words):
         return True
     named = {words[n + 1] for n, word in enumerate(words) if word == "--system"}
     named |= {*words[1:3]} if words[0] == "conformance" else {words[2]} if words[:2] == ["systems", "start"] else set()
@@ -125,22 +129,48 @@ def least(words: list[str]) -> list[str]:
 @pytest.mark.skipif(not IS_ALL, reason="takes some minutes: make test-pages")
 @pytest.mark.parametrize("name", ["README.md", "docs/systems.md"])
 def test_the_commands_of_the_reference_work(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they stand, but shorter. A run folder that is named is the one of the command before."""
+    """As they stand, but shorter. A run folder that is named is the one of the command before; and a broker on this
+    machine is one of the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MQLAB_RUNS", str(tmp_path / "runs"))
     (tmp_path / "my-study.yaml").write_text(MY_STUDY)
     played = 0
-    for words in commands(ROOT / name):
-        if needs_more(words):
-            continue
-        folders = sorted(str(path.parent) for path in (tmp_path / "runs").glob("*/meta.json"))
-        result = here(*(folders[-1] if word.startswith("runs/") else word for word in words), *least(words))
-        # 5, 6: so few runs leave a comparison open, or make a difference that is none. A run that is complete has
-        # nothing to go on with.
-        accepted = {"run": (0, 6), "overhead": (0, 5, 6)}.get(words[0], (0,))
-        assert result.exit_code in accepted or "is complete" in result.output, f"{words}: {result.output}"
-        played += 1
-    assert played >= 4
+    with broker_process(tmp_path, "--data", tmp_path / "data") as (_, address):
+        for words in commands(ROOT / name):
+            if needs_more(words):
+                continue
+            folders = sorted(str(path.parent) for path in (tmp_path / "runs").glob("*/meta.json"))
+            here_words = [folders[-1] if word.startswith("runs/") else LOOPBACK.sub(address, word) for word in words]
+            result = here(*here_words, *least(words))
+            # 5, 6: so few runs leave a comparison open, or make a difference that is none. A run that is complete has
+            # nothing to go on with.
+            accepted = {"run": (0, 6), "overhead": (0, 5, 6), "compare": (0, 5, 6)}.get(words[0], (0,))
+            assert result.exit_code in accepted or "is complete" in result.output, f"{words}: {result.output}"
+            played += 1
+    assert played >= 5
+
+
+def test_the_brokers_of_the_manual_move_messages_to_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they stand, but on free ports."""
+    monkeypatch.chdir(tmp_path)
+    of_a, of_b = [words[1:] for words in commands(ROOT / "docs" / "broker.md") if words[0] == "broker"]
+    ports = {port: str(free_port()) for port in ("7766", "7777")}
+
+    def on_free_ports(words: list[str]) -> list[str]:
+        return [re.sub("|".join(ports), lambda port: ports[port[0]], word) for word in words]
+
+    (tmp_path / "A").mkdir()
+    (tmp_path / "B").mkdir()
+    with (
+        Background(tmp_path / "A", *PROGRAM, "broker", *on_free_ports(of_a)) as a,
+        Background(tmp_path / "B", *PROGRAM, "broker", *on_free_ports(of_b)) as b,
+    ):
+        for one in (a, b):
+            assert one.process.stdout is not None
+            assert one.process.stdout.readline().startswith(b"listening on "), one.stderr
+        with connect(f"tcp:127.0.0.1:{ports['7766']}") as near, connect(f"tcp:127.0.0.1:{ports['7777']}") as far:
+            near.session().producer("queue:orders").send(b"one", persistent=True)
+            assert far.session().consumer("queue:orders").receive(60).body == b"one"
 
 
 @pytest.mark.usefixtures("spark")
