@@ -54,6 +54,7 @@ test-capacity: setup  ## capacity on a system with a known limit, and the pages 
 		tests/cli/test_howto_compare.py $(ARGS)
 
 test-pages: setup browser  ## every report and page in a browser, and every command of the tutorial
+	$(BIN)/mqlab systems install nats
 	MQLAB_TEST_PAGES=all $(BIN)/python -m pytest tests/report/browser tests/cli/test_documented.py $(ARGS)
 
 lint: setup  ## style, types and the arrows between packages

@@ -16,7 +16,8 @@ from .faulty_runs import check_run, faulty
 
 
 def test_a_broker_that_stops_and_is_killed(tmp_path: Path) -> None:
-    folder = conducted(tmp_path, [faulty("stop at 200ms for 200ms and kill at 700ms for 100ms")])
+    # Long enough that a broker which takes seconds to start on a busy machine is sampled again.
+    folder = conducted(tmp_path, [faulty("stop at 200ms for 200ms and kill at 700ms for 100ms", measure=8.0)])
     found = check_run(folder)
     assert [(row["number"], row["kind"], row["fault"]) for row in found] == [
         (1, "stop", "stop at 200ms for 200ms"), (2, "kill", "kill at 700ms for 100ms"),

@@ -82,7 +82,7 @@ def comparison_table(results: RunResults) -> Table | None:
     )
     head = ("Scenario", "Metric", "Ratio", "Better", "By", "Runs")
     title = f"{both[0]} against {both[1]}, point by point, {MEASURED}"
-    return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG // 3)
+    return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG // 4)
 
 
 def _row(results: RunResults, point: Point, found: ComparisonRow) -> Row:
