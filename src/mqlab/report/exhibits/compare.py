@@ -20,6 +20,8 @@ from mqlab.study import METRICS, Point
 # With more points, or longer names, each scenario is one row.
 _ROWS: Final = 24
 _NAME: Final = 36
+# Ratios, which have two lines each with their interval: a table with more is folded.
+_MOST_OPEN: Final = 15
 
 _OWN_COLOURS: Final = ", each system in a colour of its own"
 
@@ -82,7 +84,7 @@ def comparison_table(results: RunResults) -> Table | None:
     )
     head = ("Scenario", "Metric", "Ratio", "Better", "By", "Runs")
     title = f"{both[0]} against {both[1]}, point by point, {MEASURED}"
-    return Table(title, head, tuple(rows), notes, folded=len(rows) > formatting.LONG // 4)
+    return Table(title, head, tuple(rows), notes, folded=len(rows) > _MOST_OPEN)
 
 
 def _row(results: RunResults, point: Point, found: ComparisonRow) -> Row:

@@ -80,6 +80,7 @@ class ProducerRole:
             self.counters.sent += count
             self.counters.sent_messages += -(-count // self._max_send) if self._packed else count
             if not is_in_time:
+                # The link may wait for the system, and ends with its connection.
                 self.counters.t_last = now()
                 return
             if send_ahead is not None:

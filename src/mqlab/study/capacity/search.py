@@ -75,7 +75,7 @@ class RateTrials:
 
     @property
     def weight(self) -> int:
-        """For the goal being held at this rate, or against it: the lead, or -1 if no number of runs confirms it."""
+        """How much the runs speak for the rate, or against it (below 0), as they do if their number is spent in vain."""
         return self.lead if self.is_confirmed or not self.is_spent else min(self.lead, -1)
 
     @property
@@ -200,7 +200,7 @@ def _bracket(rates: Mapping[float, RateTrials]) -> tuple[float | None, float | N
     Of limits that agree equally well, the lowest.
     """
     ordered = [*rates.values()]
-    # Of a limit before the first rate, the second, ...: each held run below it speaks for it, each missed one against.
+    # Of limits with 0, 1, 2, ... rates below. The rates above count the other way round: that doubles all differences.
     agreements = [*accumulate((runs.weight for runs in ordered), initial=0)]
     limit = agreements.index(max(agreements))
     below, above = ordered[:limit], ordered[limit:]
