@@ -112,14 +112,15 @@ def needs_more(words: list[str]) -> bool:
     if words[:2] == ["systems", "install"]:
         return "--dry-run" not in words
     named = {words[n + 1] for n, word in enumerate(words) if word == "--system"}
-    named |= (
-        {*words[1:2]} if words[0] == "conformance" else {*words[2:3]} if words[:2] == ["systems", "start"] else set()
-    )
+    if words[0] == "conformance":
+        named.add(words[1])
+    if words[:2] == ["systems", "start"]:
+        named.add(words[2])
     return any(system(name).missing() for name in named)
 
 
 def least(words: list[str]) -> list[str]:
-    """What makes a command take seconds: the last of two values of an option counts."""
+    """Options that make a command take seconds: the last of two values of an option counts."""
     if words[0] == "overhead":
         return ["--rounds", "2"]
     if words[0] != "run" or "--resume" in words:

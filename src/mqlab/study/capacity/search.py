@@ -75,7 +75,7 @@ class RateTrials:
 
     @property
     def weight(self) -> int:
-        """How much the runs speak for the rate, or against it (below 0), as they do if their number is spent in vain."""
+        """How much the runs speak for the rate, or against it (below 0). A spent rate that is not confirmed does."""
         return self.lead if self.is_confirmed or not self.is_spent else min(self.lead, -1)
 
     @property
