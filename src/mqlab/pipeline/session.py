@@ -127,7 +127,6 @@ def _start_session(master: str, target: SparkTarget) -> SparkSession:
     def start() -> SparkSession:
         if SparkContext._gateway is None:
             SparkContext(conf=conf, gateway=_start_java(conf))
-            _remember_classes()
         return SparkSession.builder.config(conf=conf).getOrCreate()
 
     if current_thread() is not main_thread():
@@ -135,16 +134,6 @@ def _start_session(master: str, target: SparkTarget) -> SparkSession:
     # Started in another thread: in the main thread PySpark would replace the program's handler of Ctrl-C.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(start).result()
-
-
-def _remember_classes() -> None:
-    """Look up the classes that every column of a plan needs once: Java searches all jars for them at each mention.
-
-    It takes a tenth of a pass (`study_pass` of bench/before_after.py).
-    """
-    java = SparkContext._jvm
-    for name in ("functions", "PythonUtils", "PythonSQLUtils"):
-        setattr(java, name, getattr(java, name))
 
 
 def _local_settings(master: str) -> dict[str, str]:
