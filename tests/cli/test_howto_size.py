@@ -54,8 +54,11 @@ def test_every_command_works(orders: list[RunPlan], request: pytest.FixtureReque
         goals = [order.study.scenarios[name].find for order in orders for name in order.study.scenarios]
         assert goals == [
             LatencyGoal("latency.p99", 0.05), LatencyGoal("latency.p99", 0.01), LatencyGoal("latency.p99.9", 0.1, 0.05),
+            LatencyGoal("latency.p99", 0.01), LatencyGoal("latency.p99", 0.01),
         ]  # fmt: skip
-        assert [[point.scenario for point in order.points] for order in orders] == [["orders"], ["orders"], ["queue"]]
+        scenarios = [[point.scenario for point in order.points] for order in orders]
+        assert scenarios == [["orders"], ["orders"], ["queue"], ["queue"], ["queue"]]
+        assert [len(order.systems) for order in orders] == [1, 1, 1, 2, 2]
 
 
 def test_the_study_of_the_page_has_no_rate(orders: list[RunPlan]) -> None:

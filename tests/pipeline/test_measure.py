@@ -31,8 +31,8 @@ def test_with_nothing_to_measure_nothing_is_left_of_what_was_there(
     measure(spark, folder, lambda *step: told.append(step))
     assert {name: read_table(folder, name) for name in TABLES} == {name: [] for name in TABLES}
     # Some steps are taken together, so several may begin when as many are done.
-    assert (told[0][1:], told[-1]) == ((0, 23), ("", 23, 23))
-    assert len({name for name, *_ in told}) == len(told) == 24
+    assert (told[0][1:], told[-1]) == ((0, 27), ("", 27, 27))
+    assert len({name for name, *_ in told}) == len(told) == 28
     files = sorted(str(file.relative_to(folder.measures)) for file in folder.measures.rglob("*") if file.is_file())
     assert files == sorted(["sources.json", *(f"{name}/part.parquet" for name in TABLES)])
 

@@ -30,7 +30,7 @@ from mqlab.pipeline.kernels.shared_noise import paced_points
 from mqlab.pipeline.measure_tables import begin_measures, complete_measures, write_table
 from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.shared_folder import examine
-from mqlab.pipeline.tables.audit import EventCounts, audits, copies_per_message
+from mqlab.pipeline.tables.audit import audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
 from mqlab.pipeline.tables.comparisons import comparisons
 from mqlab.pipeline.tables.faults import (
@@ -50,6 +50,7 @@ from mqlab.pipeline.tables.operations import operations
 from mqlab.pipeline.tables.peaks import peaks
 from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
+from mqlab.pipeline.tables.run_facts import run_facts
 from mqlab.pipeline.tables.series import paces, series
 from mqlab.pipeline.tables.steadiness import unsteady
 from mqlab.pipeline.tables.summary import measures, run_measures
@@ -113,20 +114,25 @@ def _measure(
     events, of_lab = read_events(spark, sources), calibrations(spark, meta)
     looks = int(meta.get("looks") or 1)
     steps = _Steps(spark, progress)
-    table, counts = steps.table, steps.counts
+    table = steps.table
     steps.compute(
         _audit_tables(steps, sources, events, in_sql=in_sql, counts_of_runs=counts_of_runs)
         | {
             "broker samples": lambda: broker_samples(events.samples, table("phases")),
             "resources": lambda: usage(events.samples, table("phases")),
-            "lab work": lambda: lab_work(table(_ACTIVITY), _totals(steps), table("points"), of_lab),
+            "durations": lambda: durations(table(_COUNTS)),
+            "lab work": lambda: lab_work(table(_ACTIVITY), table("run facts"), of_lab),
             "run metrics": lambda: _run_metrics(steps, events.travel),
-            "noise": lambda: noise(
-                table("audits"), events.machine, unsteady(_event_counts(steps), table("audits"), table("run metrics"))
+            "unsteady": lambda: unsteady(
+                table("run facts"), table("audits"), table("durations"), table(_ACTIVITY)
             ),
-            "run_measures": lambda: run_measures(table("run metrics"), _observations(steps), _used(steps)),
+            "noise": lambda: noise(table("audits"), events.machine, table("unsteady")),
+            "run_measures": lambda: run_measures(
+                table("run metrics"), observations(table("run facts")), _used(steps)
+            ),
+            "bottlenecks": lambda: _bottlenecks(steps, meta),
             "measures": lambda: measures(
-                _paced_measures(steps), events.runs, _bottlenecks(steps, meta), table("noise"), looks
+                _paced_measures(steps), events.runs, table("bottlenecks"), table("noise"), looks
             ),
             "impacts": lambda: (
                 impacts(_paced_measures(steps), table("points"), looks) if _has_bases(steps) else None
@@ -139,17 +145,14 @@ def _measure(
             "paces": lambda: paces(table(_ACTIVITY), events.phases, table("phases"), _used_whole(steps)),
             "series": lambda: series(table("paces"), table("broker samples")),
             "depths": lambda: depths(table("broker samples"), _used_whole(steps)),
-            "latencies": lambda: latencies(counts("deliveries"), _used(steps)),
+            "latencies": lambda: latencies(table(_COUNTS), "deliveries", _used(steps)),
             "responses": lambda: (
-                latencies(counts("round trips"), _used(steps)) if sources.readable("round_trips") else None
+                latencies(table(_COUNTS), "round trips", _used(steps)) if sources.readable("round_trips") else None
             ),
-            "latency_slots": lambda: latency_slots(
-                {"latency": counts("latency slots"), "response": counts("response slots")},
-                table("phases"),
-                _used_whole(steps),
-            ),
+            "latency_slots": lambda: latency_slots(table(_COUNTS), table("phases"), _used_whole(steps)),
             "operations": lambda: (
-                operations(counts("operation counts"), _used_whole(steps)) if sources.readable("operations") else None
+                operations(counts_of(table(_COUNTS), "operation counts"), _used_whole(steps))
+                if sources.readable("operations") else None
             ),
         }
         | (_fault_tables(steps, sources, events) if sources.readable("faults") else {"faults": lambda: None}),
@@ -173,7 +176,7 @@ def measure_runs(spark: SparkSession, sources: EventSources) -> dict[str, pa.Tab
     steps = _Steps(spark, None)
     tables = _audit_tables(steps, sources, read_events(spark, sources))
     tables["all counts"] = lambda: steps.table(_COUNTS)
-    tables["figures"] = lambda: rates(_totals(steps)).unionByName(_durations(steps))
+    tables["figures"] = lambda: rates(totals(steps.table("run facts"))).unionByName(durations(steps.table(_COUNTS)))
     steps.compute(tables)
     names = {"counts": "all counts", "audits": "audits", "figures": "figures"}
     return {name: steps.rows(table) for name, table in names.items()}
@@ -215,20 +218,10 @@ def _audit_tables(
         "phases": lambda: measure_windows(steps.spark, events, sources.sharing),
         "points": lambda: points(events.runs),
         _COUNTS: lambda: counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql),
-        _ACTIVITY: lambda: steps.counts(_ACTIVITY),
-        "audits": lambda: audits(events.runs, events.roles, events.clocks, _event_counts(steps)),
+        _ACTIVITY: lambda: counts_of(steps.table(_COUNTS), _ACTIVITY),
+        "run facts": lambda: run_facts(steps.table(_COUNTS), steps.table("points"), steps.table("phases")),
+        "audits": lambda: audits(events.runs, events.roles, events.clocks, steps.table("run facts")),
     }
-
-
-def _event_counts(steps: "_Steps") -> EventCounts:
-    return EventCounts(
-        steps.table("points"),
-        steps.table("phases"),
-        steps.counts("deliveries"),
-        steps.table(_ACTIVITY),
-        steps.counts("round trips"),
-        steps.counts("gaps"),
-    )
 
 
 def _counts(steps: "_Steps", sources: EventSources, events: EventTables, *, in_sql: bool) -> DataFrame:
@@ -245,19 +238,31 @@ def _counts(steps: "_Steps", sources: EventSources, events: EventTables, *, in_s
 
 
 def _used(steps: "_Steps") -> DataFrame:
-    return used_runs(steps.table("noise"))
+    return steps.shared("used runs", lambda: used_runs(steps.table("noise")))
 
 
 def _used_whole(steps: "_Steps") -> DataFrame:
     """The used runs without those that share their events: what is not told by slices is not told of one of them."""
+    if not _are_sliced(steps):
+        return _used(steps)
     return _used(steps).join(
         fn.broadcast(steps.table("phases").where("edges IS NULL").select("run")), "run", "left_semi"
     )
 
 
+def _are_sliced(steps: "_Steps") -> bool:
+    edges = steps.rows("phases")["edges"]
+    return bool(edges.null_count < len(edges))
+
+
 def _paced_measures(steps: "_Steps") -> DataFrame:
     """The run measures, and whether their points are paced."""
-    return steps.table("run_measures").join(fn.broadcast(paced_points(steps.table("points"))), ["scenario", "point"])
+
+    def paced() -> DataFrame:
+        points = fn.broadcast(paced_points(steps.table("points")))
+        return steps.table("run_measures").join(points, ["scenario", "point"])
+
+    return steps.shared("paced measures", paced)
 
 
 def _has_bases(steps: "_Steps") -> bool:
@@ -268,28 +273,26 @@ def _has_pairs(steps: "_Steps") -> bool:
     return len(steps.rows("run_measures")["system"].unique()) > 1
 
 
-def _totals(steps: "_Steps") -> DataFrame:
-    return totals(steps.table(_ACTIVITY), steps.counts("round trips"), steps.table("phases"), steps.table("points"))
-
-
 def _bottlenecks(steps: "_Steps", meta: JsonObject) -> DataFrame:
     cores = int(meta.get("machine", {}).get("cores") or 1)
-    return bottlenecks(steps.table("resources"), steps.table("lab work"), steps.table("points"), cores)
+    return bottlenecks(steps.table("resources"), steps.table("lab work"), steps.table("run facts"), cores)
 
 
 def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
     """(run, metric, value) of all runs, valid or not; of those that share their events, what slices tell."""
-    in_measure = _totals(steps)
+    in_measure = totals(steps.table("run facts"))
     tables = [
         rates(in_measure),
         copies_per_message(steps.table("audits")),
-        _durations(steps),
+        steps.table("durations"),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
         *([fault_metrics(steps.table("faults"))] if len(steps.rows("faults")) else []),
     ]
     metrics = reduce(DataFrame.unionByName, tables)
+    if not _are_sliced(steps):
+        return metrics
     sliced = fn.broadcast(steps.table("phases").where("edges IS NOT NULL").select("run"))
     by_slice = metrics.where(fn.substring_index("metric", ".", 1).isin(*_BY_SLICE))
     return metrics.join(sliced, "run", "left_anti").unionByName(by_slice.join(sliced, "run", "left_semi"))
@@ -319,14 +322,6 @@ def _fault_tables(steps: "_Steps", sources: EventSources, events: EventTables) -
     }
 
 
-def _durations(steps: "_Steps") -> DataFrame:
-    return durations(steps.counts("deliveries"), steps.counts("round trips"), steps.counts("confirmations"))
-
-
-def _observations(steps: "_Steps") -> DataFrame:
-    return observations(steps.table(_ACTIVITY), steps.counts("round trips"), steps.counts("confirmations"))
-
-
 class _Steps:
     """Computes every table once, so that the plans of others do not contain it, and as soon as it can be computed."""
 
@@ -334,7 +329,7 @@ class _Steps:
         self.spark = spark
         self._progress = progress
         self._computed: dict[str, Future[pa.Table | DataFrame]] = {}
-        self._local: dict[str, DataFrame] = {}
+        self._shared: dict[str, DataFrame] = {}
         self._counts = 0
 
     def compute(self, tables: Mapping[str, _DeclareTable]) -> None:
@@ -355,15 +350,16 @@ class _Steps:
         computed = self._computed[name].result()
         if isinstance(computed, DataFrame):
             return computed
-        if name not in self._local:
-            self._local[name] = local_table(self.spark, computed)
-        return self._local[name]
+        return self.shared(name, lambda: local_table(self.spark, computed))
 
     def rows(self, name: str) -> pa.Table:
         return self._computed[name].result()
 
-    def counts(self, table: str) -> DataFrame:
-        return counts_of(self.table(_COUNTS), table)
+    def shared(self, name: str, declare: Callable[[], DataFrame]) -> DataFrame:
+        """A table that is part of the plans of several: Spark analyses it once."""
+        if name not in self._shared:
+            self._shared[name] = declare()
+        return self._shared[name]
 
     def _compute(self, name: str, declare: _DeclareTable, number: int) -> pa.Table | DataFrame:
         table = declare()

@@ -5,5 +5,6 @@ from pyspark.sql import DataFrame
 
 def to_metric_rows(wide: DataFrame, metrics: dict[str, str], *keys: str) -> DataFrame:
     """Return rows (run, `keys`, metric, value) for each of `metrics`, by its SQL; a null value has no row."""
-    pairs = (f"named_struct('metric', '{name}', 'value', CAST({value} AS DOUBLE))" for name, value in metrics.items())
-    return wide.selectExpr("run", *keys, f"inline(array({', '.join(pairs)}))").where("value IS NOT NULL")
+    pairs = (f"struct('{name}' AS metric, CAST({value} AS DOUBLE) AS value)" for name, value in metrics.items())
+    known = f"filter(array({', '.join(pairs)}), pair -> pair.value IS NOT NULL)"
+    return wide.selectExpr("run", *keys, f"inline({known})")

@@ -1,4 +1,4 @@
-"""`mqlab capacity`: the highest rate of a system at which a latency goal holds."""
+"""`mqlab capacity`: the highest rate of a system, or of each of several, at which a latency goal holds."""
 
 import shlex
 import sys
@@ -13,7 +13,7 @@ from mqlab.cli.doctor import warn_of_machine
 from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
 from mqlab.cli.options import AgentsOption, IgnoreNoiseOption, JsonOption, RunsOption
-from mqlab.cli.run import run_study
+from mqlab.cli.run import interleaved_systems, run_study
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.json_values import JsonObject
@@ -24,8 +24,6 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.runner.conductor import RunPlan
 from mqlab.study import StudyError, load_study
 from mqlab.study.capacity.goal import LatencyGoal
-from mqlab.systems import SystemSettingError
-from mqlab.systems import system as parse_system
 from mqlab.systems.secrets import mask_text
 
 # The load without --study: one queue with messages of 1 KiB.
@@ -34,7 +32,10 @@ _CODES: Final = {"found": Exit.OK, "above": Exit.OK, "below": Exit.GOAL_MISSED, 
 
 
 def capacity(
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="NAME or NAME:setting=value,...")],
+    system: Annotated[
+        list[str],
+        typer.Argument(metavar="SYSTEM", help="NAME or NAME:setting=value,...; the runs of several take turns."),
+    ],
     goal: Annotated[str, typer.Option(help="A duration and its limit, such as 'latency.p99 < 10ms'.")],
     study: Annotated[
         str | None, typer.Option(metavar="STUDY|FILE", help="The study of the load; default: a queue, 1 KiB.")
@@ -42,6 +43,9 @@ def capacity(
     scenario: Annotated[str | None, typer.Option(help="Its scenario; default: the only one.")] = None,
     within: Annotated[str, typer.Option(help="How close to the limit the rate is found.")] = "1.5%",
     seconds: Annotated[float, typer.Option(min=0.2, help="The measure phase of each run.")] = 3.0,
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Search twice, with runs in turns: how well the machine repeats the answer.")
+    ] = False,
     runs: RunsOption = Path("runs"),
     agents: AgentsOption = 2,
     ignore_noise: IgnoreNoiseOption = False,
@@ -56,14 +60,15 @@ def capacity(
     """
     with tempfile.TemporaryDirectory(prefix="mqlab-capacity-") as folder:
         file = Path(folder) / "study.yaml"
+        chosen = interleaved_systems(system, twice=aa)
         try:
-            chosen, found = parse_system(system), LatencyGoal.parse(f"{goal}, within {within}")
+            found = LatencyGoal.parse(f"{goal}, within {within}")
             name, load = ("queue", _WORKLOAD) if study is None else workload_parameters(study, scenario, file.parent)
             file.write_text(_study_text(found, load, name, seconds))
             made = load_study(file, own=True)
             command = "mqlab " + shlex.join(map(mask_text, sys.argv[1:]))
-            order = RunPlan(made, "full", made.points("full", ()), [chosen], agents, command, not ignore_noise)
-        except (SystemSettingError, StudyError, ValueError) as error:
+            order = RunPlan(made, "full", made.points("full", ()), chosen, agents, command, not ignore_noise)
+        except (StudyError, ValueError) as error:
             fail(str(error), Exit.USAGE)
         if not ignore_noise:
             warn_of_machine(runs)

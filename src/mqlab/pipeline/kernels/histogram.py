@@ -25,8 +25,8 @@ def coarse_bucket(nanoseconds: Column, many: int) -> Column:
     return (fn.ceil(bucket(nanoseconds) / many) * many).cast("int")
 
 
-def upper_edge(number: Column) -> Column:
-    return fn.pow(fn.lit(GROWTH), number)
+def upper_edge(bucket: str) -> str:
+    return f"pow({GROWTH!r}D, {bucket})"
 
 
 def exact_total(nanoseconds: Column, count: Column) -> Column:
@@ -50,7 +50,7 @@ def percentiles(histogram: DataFrame, per_mille: dict[str, int], keys: Sequence[
         f"min(CASE WHEN cumulated * 1000 >= total * {share} THEN bucket END) AS {name}"
         for name, share in per_mille.items()
     )
-    values = (f"least(pow({GROWTH!r}D, {name}), CAST(longest AS DOUBLE)) AS {name}" for name in per_mille)
+    values = (f"least({upper_edge(name)}, CAST(longest AS DOUBLE)) AS {name}" for name in per_mille)
     return (
         histogram.groupBy(*keys, "bucket")
         .agg(fn.sum("messages").alias("messages"), fn.max("longest").alias("longest"))

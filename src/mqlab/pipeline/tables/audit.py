@@ -1,9 +1,8 @@
 """The delivery audit: the number of messages in each delivery class, and whether the run is valid."""
 
-from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import COMPLETE, DAMAGED
@@ -36,35 +35,12 @@ _CONTRADICTIONS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class EventCounts:
-    """Tables counted over all events, small beside them; all other tables are made from these."""
-
-    points: DataFrame
-    windows: DataFrame
-    delivery_classes: DataFrame
-    activity: DataFrame
-    round_trips: DataFrame
-    gaps: DataFrame
-
-
-def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCounts) -> DataFrame:
+def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, facts: DataFrame) -> DataFrame:
     """One row for each run, with or without events."""
-    of_class = tables.delivery_classes.groupBy("run").agg(
-        *(fn.sum(name).alias(name) for name in (*schema.DELIVERY_CLASSES, "early"))
-    )
-    answered = tables.round_trips.groupBy("run").agg(
-        fn.sum("arrived").alias("measured_round_trips"), fn.sum("mismatched").alias("mismatched")
-    )
     counts = [f"measured_{name}" for name in _COUNT_LABELS]
-    facts = (
-        runs.join(fn.broadcast(of_class), "run", "left")
-        .join(fn.broadcast(_counts(tables.activity)), "run", "left")
-        .join(fn.broadcast(answered), "run", "left")
-        .join(fn.broadcast(tables.gaps), "run", "left")
+    recorded = (
+        runs.join(fn.broadcast(facts.drop("scenario", "point", "system", "parameters")), "run")
         .join(fn.broadcast(_agents_without_clock(roles, clocks)), "run", "left")
-        .join(fn.broadcast(tables.windows), "run", "left")
-        .join(fn.broadcast(tables.points.select("run", "load")), "run", "left")
         .fillna(0, ["sent", *counts, *schema.DELIVERY_CLASSES])
     )
     status = (
@@ -78,7 +54,7 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, tables: EventCo
         "status": status,
         "reason": f"coalesce({_why_damaged()}, {_why_incomplete()}, {_why_void()}, {_why_failed()}, '')",
     }
-    return facts.selectExpr(
+    return recorded.selectExpr(
         *(f"{made[name]} AS {name}" if name in made else name for name in schema.columns(schema.AuditRow))
     )
 
@@ -87,18 +63,6 @@ def copies_per_message(audits: DataFrame) -> DataFrame:
     """(run, metric, value): the number of deliveries of each message."""
     sent = audits.where("sent > 0")
     return to_metric_rows(sent, {"copies": "delivered / sent"})
-
-
-def _counts(activity: DataFrame) -> DataFrame:
-    def measured(name: str) -> Column:
-        return fn.sum(fn.when(fn.col("measured"), fn.col(name)).otherwise(0))
-
-    return activity.groupBy("run").agg(
-        fn.sum("sent").alias("sent"),
-        fn.sum("damaged").alias("damaged"),
-        measured("sent").alias("measured_sent"),
-        measured("received").alias("measured_received"),
-    )
 
 
 def _agents_without_clock(roles: DataFrame, clocks: DataFrame) -> DataFrame:

@@ -10,6 +10,7 @@ from mqlab.json_values import JsonObject
 from mqlab.pipeline.event_tables import local_table
 
 _KEY: Final = {"pattern": pa.string(), "send": pa.string(), "transacted": pa.bool_(), "size": pa.int64()}
+_OF_POINT: Final = ("pattern", "send", "size", "batch", "rate", "profile", "requesters", "producers")
 _COSTS: Final = ("sent_call", "sent_message", "received_call", "received_message")
 _CALIBRATIONS: Final = pa.schema({**_KEY, **dict.fromkeys(_COSTS, pa.float64())})
 
@@ -20,7 +21,7 @@ def calibrations(spark: SparkSession, meta: JsonObject) -> DataFrame:
     return local_table(spark, pa.Table.from_pylist(rows, _CALIBRATIONS))
 
 
-def lab_work(activity: DataFrame, totals: DataFrame, points: DataFrame, calibrations: DataFrame) -> DataFrame:
+def lab_work(activity: DataFrame, facts: DataFrame, calibrations: DataFrame) -> DataFrame:
     """(run, agent, cpu, wait), in percent over the measure phase.
 
     `cpu` is of one core. `wait` is of the time of one role: where each role waits for the system before its next
@@ -38,10 +39,12 @@ def lab_work(activity: DataFrame, totals: DataFrame, points: DataFrame, calibrat
     all_work = f"({sending} + CASE WHEN {asks} THEN 0D ELSE {receiving} END)"
     waits = f"rate IS NULL AND profile = '' AND ({asks} OR transacted OR send = 'confirmed')"
     waiting_roles = f"CASE WHEN {asks} THEN requesters ELSE producers END"
+    of_runs = facts.where("measure_end > measure_start").selectExpr(
+        "run", *_OF_POINT, "coalesce(transaction, 0) > 0 AS transacted", "seconds"
+    )
     return (
-        by_agent.join(fn.broadcast(points.selectExpr("*", "coalesce(transaction, 0) > 0 AS transacted")), "run")
+        by_agent.join(fn.broadcast(of_runs), "run")
         .join(fn.broadcast(calibrations), list(_KEY))
-        .join(fn.broadcast(totals.select("run", "seconds")), "run")
         .selectExpr(
             "run",
             "agent",

@@ -11,10 +11,9 @@ table of a run is small, however long it is: it has at most MOST_LATENCY_SLOTS s
 A message counts in the slot in which it was planned; messages of the warm-up count too.
 """
 
-from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from mqlab.events.schema import CONFIRMED
@@ -26,6 +25,11 @@ from mqlab.pipeline.schema import LatencyRow, LatencySlotRow, columns
 from mqlab.study.metric import METRICS, PERCENTILES
 
 # Spark reads a dot in a column's name as a path.
+# The kinds of durations, by the table of their counts.
+_KINDS: Final = {"deliveries": "latency", "round trips": "response", "confirmations": "confirm"}
+_SLOT_KINDS: Final = {"latency slots": "latency", "response slots": "response"}
+# As `RunWindow.latency_slot`.
+_SLOT_LENGTH: Final = f"(greatest(ceil((measure_end - load_start) / {MOST_LATENCY_SLOTS * SLOT}), 1) * {SLOT})"
 _PER_MILLE: Final = {name.replace(".", "_"): share for name, share in PERCENTILES.items()}
 
 
@@ -74,12 +78,11 @@ def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
     )
 
 
-def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations: DataFrame) -> DataFrame:
+def durations(counts: DataFrame) -> DataFrame:
     """(run, metric, value) in seconds of latency.*, response.* and confirm.*: percentiles, exact maximum and mean."""
-    timed = (
-        _of_kind(delivery_classes, "latency")
-        .unionByName(_of_kind(round_trips, "response"))
-        .unionByName(_of_kind(confirmations, "confirm"))
+    kind = " ".join(f"WHEN '{table}' THEN '{name}'" for table, name in _KINDS.items())
+    timed = counts.where(f"bucket IS NOT NULL AND counts IN ({', '.join(map(repr, _KINDS))})").selectExpr(
+        "run", f"CASE counts {kind} END AS kind", "bucket", "messages", "nanoseconds", "longest"
     )
     mean = fn.sum("nanoseconds").cast("double") / fn.sum("messages")
     exact = timed.groupBy("run", "kind").agg(fn.max("longest").alias("max"), mean.alias("mean"))
@@ -96,40 +99,34 @@ def durations(delivery_classes: DataFrame, round_trips: DataFrame, confirmations
     )
 
 
-def observations(activity: DataFrame, round_trips: DataFrame, confirmations: DataFrame) -> DataFrame:
+def observations(facts: DataFrame) -> DataFrame:
     """(run, kind, observations): how many independent observations the durations of a run have, at most.
 
     Messages that were sent together, or received together, share one delay: the sends or the receipts of the measure
     phase count, whichever are fewer. Each round trip and each confirmed send is one observation.
     """
-    fewer = fn.least(fn.sum("sends"), fn.sum("receipts"))
     counted = {
-        "latency": activity.where("measured").groupBy("run").agg(fewer.alias("observations")),
-        "response": round_trips.groupBy("run").agg(fn.sum("messages").alias("observations")),
-        "confirm": confirmations.groupBy("run").agg(fn.sum("sends").alias("observations")),
+        "latency": "least(measured_sends, measured_receipts)",
+        "response": "timed_round_trips",
+        "confirm": "timed_sends",
     }
-    tables = [table.select("run", fn.lit(kind).alias("kind"), "observations") for kind, table in counted.items()]
-    return reduce(DataFrame.unionByName, tables)
+    kinds = (f"named_struct('kind', '{kind}', 'observations', {count})" for kind, count in counted.items())
+    return facts.selectExpr("run", f"inline(array({', '.join(kinds)}))")
 
 
-def latencies(counts: DataFrame, used: DataFrame) -> DataFrame:
-    """The histogram of a point on a system over its valid runs, from `delivery_classes` or `round_trips`.
+def latencies(counts: DataFrame, table: str, used: DataFrame) -> DataFrame:
+    """The histogram of a point on a system over its valid runs, from the counts of a table, such as `deliveries`.
 
     `latency` is the upper edge of the bucket in seconds.
     """
+    made = {"latency": f"{upper_edge('bucket')} / {NANOSECONDS}"}
     return (
-        counts.where(fn.col("bucket").isNotNull())
+        counts.where(f"counts = '{table}' AND bucket IS NOT NULL")
         .join(fn.broadcast(used), "run")
         .groupBy("scenario", "point", "system", "bucket")
         .agg(fn.sum("messages").alias("count"))
-        .withColumn("latency", upper_edge(fn.col("bucket")) / NANOSECONDS)
-        .select(*columns(LatencyRow))
+        .selectExpr(*(f"{made[name]} AS {name}" if name in made else name for name in columns(LatencyRow)))
     )
-
-
-def _of_kind(counts: DataFrame, kind: str) -> DataFrame:
-    timed = counts.where(fn.col("bucket").isNotNull())
-    return timed.select("run", fn.lit(kind).alias("kind"), "bucket", "messages", "nanoseconds", "longest")
 
 
 def message_slots(segments: DataFrame, windows: DataFrame) -> DataFrame:
@@ -149,30 +146,27 @@ def _count_slots(timed: DataFrame, windows: DataFrame) -> DataFrame:
     return (
         timed.join(fn.broadcast(windows), "run")
         .where("t_planned >= load_start AND t_planned < measure_end")
-        .withColumn("slot", fn.floor((fn.col("t_planned") - fn.col("load_start")) / _slot_length()).cast("int"))
+        .withColumn("slot", fn.expr(f"CAST(floor((t_planned - load_start) / {_SLOT_LENGTH}) AS INT)"))
         .withColumn("bucket", fn.ceil(bucket(latency) / COARSE_BUCKETS).cast("int"))
         .groupBy("run", "slot", "bucket")
         .agg(fn.sum("messages").alias("messages"))
     )
 
 
-def _slot_length() -> Column:
-    """As `RunWindow.latency_slot`."""
-    slots = fn.ceil((fn.col("measure_end") - fn.col("load_start")) / (MOST_LATENCY_SLOTS * SLOT))
-    return fn.greatest(slots, fn.lit(1)) * SLOT
-
-
-def latency_slots(counts: dict[str, DataFrame], windows: DataFrame, used: DataFrame) -> DataFrame:
-    """The table of all used runs. `counts`: the counts of each kind of duration, `latency` or `response`."""
-    kinds = [table.withColumn("kind", fn.lit(kind)) for kind, table in counts.items()]
+def latency_slots(counts: DataFrame, windows: DataFrame, used: DataFrame) -> DataFrame:
+    """The table of all used runs."""
+    kind = " ".join(f"WHEN '{table}' THEN '{name}'" for table, name in _SLOT_KINDS.items())
+    made = {
+        "kind": f"CASE counts {kind} END",
+        "length": f"{_SLOT_LENGTH} / {NANOSECONDS}",
+        "seconds": f"slot * {_SLOT_LENGTH} / {NANOSECONDS}",
+        "latency": f"{upper_edge(f'bucket * {COARSE_BUCKETS}')} / {NANOSECONDS}",
+    }
     return (
-        reduce(DataFrame.unionByName, kinds)
-        .groupBy("run", "kind", "slot", "bucket")
+        counts.where(f"counts IN ({', '.join(map(repr, _SLOT_KINDS))})")
+        .groupBy("run", "counts", "slot", "bucket")
         .agg(fn.sum("messages").alias("count"))
         .join(fn.broadcast(windows), "run")
         .join(fn.broadcast(used), "run")
-        .withColumn("length", _slot_length() / NANOSECONDS)
-        .withColumn("seconds", fn.col("slot") * _slot_length() / NANOSECONDS)
-        .withColumn("latency", upper_edge(fn.col("bucket") * COARSE_BUCKETS) / NANOSECONDS)
-        .select(*columns(LatencySlotRow))
+        .selectExpr(*(f"{made[name]} AS {name}" if name in made else name for name in columns(LatencySlotRow)))
     )

@@ -133,7 +133,7 @@ def _by_source(samples: DataFrame, windows: DataFrame) -> DataFrame:
     def increase(counter: str) -> Column:
         return fn.max_by(counter, "t") - fn.min_by(counter, "t")
 
-    seconds = fn.col("nanoseconds") / NANOSECONDS
+    seconds = f"(nanoseconds / {NANOSECONDS})"
     return (
         samples.join(fn.broadcast(windows), "run")
         .where(within_measure(fn.col("t")))
@@ -150,11 +150,17 @@ def _by_source(samples: DataFrame, windows: DataFrame) -> DataFrame:
             *(fn.expr(_ordered_sum(counter)).alias(counter) for counter in _COUNTERS),
             fn.max("rss").alias("rss"),
         )
-        .where(fn.col("nanoseconds") > 0)
-        .withColumn("cpu", 100 * fn.col("cpu_seconds") / seconds)
-        .withColumn("syncs", fn.col("syncs") / seconds)
-        .withColumn("sync_share", 100 * fn.col("sync_seconds") / seconds)
-        .select("run", "source", "cpu", "rss", "syncs", "sync_share", "holds", "held_seconds")
+        .where("nanoseconds > 0")
+        .selectExpr(
+            "run",
+            "source",
+            f"100 * cpu_seconds / {seconds} AS cpu",
+            "rss",
+            f"syncs / {seconds} AS syncs",
+            f"100 * sync_seconds / {seconds} AS sync_share",
+            "holds",
+            "held_seconds",
+        )
     )
 
 

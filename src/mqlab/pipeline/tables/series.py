@@ -66,25 +66,24 @@ def paces(activity: DataFrame, phases: DataFrame, windows: DataFrame, used: Data
     A slot without messages has zeros. `phase` is the phase in the middle of the slot; after the last phase, the last.
     """
     counts = (
-        activity.where(fn.col("slot") >= 0)
+        activity.where("slot >= 0")
         .groupBy("run", "slot")
         .agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
     )
-    phase_starts = phases.select("run", "phase", "t_start")
-    middle = fn.col("load_start") + fn.col("slot").cast("long") * SLOT + SLOT // 2
+    starts = phases.groupBy("run").agg(fn.expr("array_sort(collect_list(struct(t_start, phase))) AS starts"))
+    middle = f"load_start + CAST(slot AS LONG) * {SLOT} + {SLOT // 2}"
+    made = {
+        "seconds": f"slot / {SLOTS_A_SECOND}",
+        "phase": f"element_at(filter(starts, start -> start.t_start <= {middle}), -1).phase",
+        **{name: f"CAST(coalesce({name}, 0) AS DOUBLE) * {SLOTS_A_SECOND}" for name in ("sent", "received")},
+    }
     return (
         _slots(counts, windows)
         .join(fn.broadcast(used), "run")
         .join(fn.broadcast(counts), ["run", "slot"], "left")
-        .join(fn.broadcast(phase_starts), "run")
-        .where(fn.col("t_start") <= middle)
-        .groupBy(*_RUN, "slot", "sent", "received")
-        .agg(fn.max_by("phase", "t_start").alias("phase"))
-        .fillna(0, ["sent", "received"])
-        .withColumn("seconds", fn.col("slot") / SLOTS_A_SECOND)
-        .withColumn("sent", fn.col("sent").cast("double") * SLOTS_A_SECOND)
-        .withColumn("received", fn.col("received").cast("double") * SLOTS_A_SECOND)
-        .select(*columns(PaceRow))
+        .join(fn.broadcast(starts), "run")
+        .selectExpr(*(f"{made[name]} AS {name}" if name in made else name for name in columns(PaceRow)))
+        .where("phase IS NOT NULL")
     )
 
 
@@ -107,13 +106,9 @@ def series(paces: DataFrame, broker_samples: DataFrame) -> DataFrame:
 
 def _slots(counts: DataFrame, windows: DataFrame) -> DataFrame:
     last_active = counts.groupBy("run").agg(fn.max("slot").alias("last_active"))
-    last_measured = fn.ceil((fn.col("measure_end") - fn.col("load_start")) / SLOT).cast("int") - 1
-    return (
-        windows.join(fn.broadcast(last_active), "run", "left")
-        .withColumn("last", fn.greatest("last_active", last_measured))
-        .withColumn("slot", fn.explode(fn.sequence(fn.lit(0), fn.col("last"))))
-        .select("run", "load_start", "slot")
-    )
+    last_measured = f"CAST(ceil((measure_end - load_start) / {SLOT}) AS INT) - 1"
+    slots = f"explode(sequence(0, greatest(last_active, {last_measured}))) AS slot"
+    return windows.join(fn.broadcast(last_active), "run", "left").selectExpr("run", "load_start", slots)
 
 
 def _depth(broker_samples: DataFrame) -> DataFrame:

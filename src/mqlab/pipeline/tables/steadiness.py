@@ -19,7 +19,6 @@ from pyspark.sql import functions as fn
 
 from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SLOT
 from mqlab.pipeline.kernels.trend import CRITICAL, trends
-from mqlab.pipeline.tables.audit import EventCounts
 from mqlab.study.steadiness import MAX_GAP
 
 _MOST_PARTS: Final = 20
@@ -28,35 +27,18 @@ _MAX_CHANGE: Final = 0.05
 _MAX_GROWTH: Final = 0.01
 
 
-def unsteady(counts: EventCounts, audits: DataFrame, run_metrics: DataFrame) -> DataFrame:
+def unsteady(facts: DataFrame, audits: DataFrame, durations: DataFrame, activity: DataFrame) -> DataFrame:
     """(run, unsteady): the reason of each run that is not steady. `study.steadiness` says which runs are judged."""
+    is_judged = "load = 'both' AND messages IS NULL AND consume_rate IS NULL AND faults = '' AND profile = ''"
     copies = audits.where("sent > 0").selectExpr("run", "delivered / sent AS copies")
-    judged = (
-        counts.points.where("load = 'both' AND messages IS NULL AND consume_rate IS NULL")
-        .where("faults = '' AND profile = ''")
-        .join(fn.broadcast(copies), "run")
-        .join(fn.broadcast(counts.windows), "run")
-    )
-    p99 = (
-        run_metrics.where("metric IN ('latency.p99', 'response.p99')").groupBy("run").agg(fn.max("value").alias("p99"))
-    )
-    found = trends(_parts(judged, counts.activity), "rate", "backlog")
+    judged = facts.where(f"{is_judged} AND measured_sent IS NOT NULL").join(fn.broadcast(copies), "run")
+    p99 = durations.where("metric IN ('latency.p99', 'response.p99')").groupBy("run").agg(fn.max("value").alias("p99"))
+    found = trends(_parts(judged, activity), "rate", "backlog")
     return (
-        judged.join(fn.broadcast(_totals(counts.activity)), "run")
-        .join(fn.broadcast(p99), "run", "left")
+        judged.join(fn.broadcast(p99), "run", "left")
         .join(fn.broadcast(found), "run", "left")
         .selectExpr("run", f"concat_ws('; ', {_gap()}, {_growth()}, {_short_warmup()}, {_trend()}) AS unsteady")
         .where("unsteady != ''")
-    )
-
-
-def _totals(activity: DataFrame) -> DataFrame:
-    return (
-        activity.where("measured")
-        .groupBy("run")
-        .agg(
-            fn.sum("sent").alias("sent"), fn.sum("received").alias("received"), fn.max("largest_batch").alias("at_once")
-        )
     )
 
 
@@ -67,13 +49,14 @@ def _parts(judged: DataFrame, activity: DataFrame) -> DataFrame:
     all arrivals.
     """
     by_slot = activity.groupBy("run", "slot").agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
-    parts = (
-        judged.selectExpr("*", f"ceil((measure_start - load_start) / {SLOT}) AS first")
-        .selectExpr("*", f"floor((measure_end - load_start) / {SLOT}) - first AS slots")
-        .where(f"slots >= {_FEWEST_SLOTS}")
-        .selectExpr("*", f"greatest(floor(slots / {_MOST_PARTS}), 1) AS length")
-        .selectExpr("run", "copies", "first", "length", "floor(slots / length) AS parts")
-    )
+    parts = judged.selectExpr(
+        "run",
+        "copies",
+        f"ceil((measure_start - load_start) / {SLOT}) AS first",
+        f"floor((measure_end - load_start) / {SLOT}) - first AS slots",
+        f"greatest(floor(slots / {_MOST_PARTS}), 1) AS length",
+        "floor(slots / length) AS parts",
+    ).where(f"slots >= {_FEWEST_SLOTS}")
     counted = (
         parts.join(fn.broadcast(by_slot), "run")
         .selectExpr("*", "floor((slot - first) / length) AS place")
@@ -95,13 +78,14 @@ def _parts(judged: DataFrame, activity: DataFrame) -> DataFrame:
 
 
 def _gap() -> str:
+    due = "copies * measured_sent"
     # Messages that a sender sends at once may be counted before the edge of the phase, and arrive behind it.
-    most = f"greatest({MAX_GAP}D * (copies * sent), copies * at_once * (producers + requesters))"
-    gap = "(received - copies * sent)"
+    most = f"greatest({MAX_GAP}D * ({due}), copies * at_once * (producers + requesters))"
+    gap = f"(measured_received - {due})"
     more = f"CASE WHEN {gap} > 0 THEN 'more' ELSE 'less' END"
-    text = f"concat({_percent(f'try_divide(abs({gap}), copies * sent)')}, ' ', {more}, ' arrived than was sent')"
+    text = f"concat({_percent(f'try_divide(abs({gap}), {due})')}, ' ', {more}, ' arrived than was sent')"
     none = "'nothing was sent while messages came'"
-    return f"CASE WHEN abs({gap}) > {most} THEN CASE WHEN copies * sent = 0 THEN {none} ELSE {text} END END"
+    return f"CASE WHEN abs({gap}) > {most} THEN CASE WHEN {due} = 0 THEN {none} ELSE {text} END END"
 
 
 def _growth() -> str:

@@ -18,10 +18,9 @@ def run_measures(values: DataFrame, observations: DataFrame, used: DataFrame) ->
     """The metrics of the used runs, from (run, metric, value) and (run, kind, observations)."""
     units = ", ".join(f"'{metric.name}', '{metric.unit}'" for metric in METRICS.values())
     return (
-        values.withColumn("kind", fn.substring_index("metric", ".", 1))
+        values.selectExpr("*", "substring_index(metric, '.', 1) AS kind", f"map({units})[metric] AS unit")
         .join(fn.broadcast(used), "run")
         .join(fn.broadcast(observations), ["run", "kind"], "left")
-        .withColumn("unit", fn.expr(f"map({units})[metric]"))
         .select(*columns(RunMeasureRow))
     )
 
@@ -43,9 +42,10 @@ def _means(run_measures: DataFrame, looks: int) -> DataFrame:
     own = (
         run_measures.groupBy(*_POINT, "metric", "unit", "paced")
         .agg(in_order.alias("values"), fn.sum("observations").alias("observations"))
-        .selectExpr("*", "size(values) AS runs", f"{mean('values')} AS value")
         .selectExpr(
             "*",
+            "size(values) AS runs",
+            f"{mean('values')} AS value",
             f"CASE WHEN runs > 1 AND value != 0 THEN {square_error('values')} * runs / pow(value, 2) END AS variance",
             "nullif(runs - 1, 0) AS degrees_of_freedom",
         )

@@ -41,7 +41,7 @@ def sentence(search: PointSearch) -> str:
     """The result of the search, and how sure it is."""
     results, capacity = search.results, search.capacity
     name = stamped(search.system, results.stamps_of(search.system))
-    where = f" in {search.point.label}" if len(searches(results)) > 1 else ""
+    where = f" in {search.point.label}" if len({each.point.label for each in searches(results)}) > 1 else ""
     if capacity.rate is None or capacity.status == "undecided":
         known = "" if capacity.rate is None else f"; {format_rate(capacity.rate)} is confirmed"
         return f"The capacity of {name} within {search.goal}{where} is not known: {capacity.reason}{known}."
