@@ -2,12 +2,9 @@
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from mqlab.pipeline.event_tables import local_table
-from mqlab.pipeline.kernels.trend import CRITICAL, trends
+from mqlab.pipeline.kernels.trend import CRITICAL, trend
 
 RUNS, PLACES, NOISE = 2_000, 20, 0.03
 # In `pipeline.tables.steadiness` a trend is worth a word above this.
@@ -15,15 +12,10 @@ LEAST = 0.05
 Values = npt.NDArray[np.float64]
 
 
-def shares(spark: SparkSession, values: Values) -> tuple[float, float]:
+def shares(values: Values) -> tuple[float, float]:
     """The share of series with a trend, and of those whose trend is worth a word."""
-    runs, places = values.shape
-    rows = {
-        "run": np.repeat(np.arange(runs), places), "place": np.tile(np.arange(places), runs), "rate": values.ravel(),
-    }  # fmt: skip
-    found = trends(local_table(spark, pa.table(rows)), "rate").toArrow()
-    scores, changes = found["rate_score"].to_numpy(), found["rate_change"].to_numpy()
-    assert len(scores) == runs
+    found = np.array([trend(of_run) for of_run in values])
+    scores, changes = found[:, 0], found[:, 1]
     is_trend = scores > CRITICAL
     return float(is_trend.mean()), float((is_trend & (np.abs(changes) > LEAST)).mean())
 
@@ -40,25 +32,25 @@ def noise(places: int, dependence: float = 0.0) -> Values:
 
 
 @pytest.mark.parametrize("places", [10, PLACES])
-def test_one_in_a_hundred_series_without_a_trend_has_one(spark: SparkSession, places: int) -> None:
-    any_trend, material = shares(spark, noise(places))
+def test_one_in_a_hundred_series_without_a_trend_has_one(places: int) -> None:
+    any_trend, material = shares(noise(places))
     assert 0.002 < any_trend < 0.016
     assert material <= any_trend
 
 
-def test_values_that_depend_on_each_other_give_few_false_alarms(spark: SparkSession) -> None:
-    any_trend, material = shares(spark, noise(PLACES, dependence=0.3))
+def test_values_that_depend_on_each_other_give_few_false_alarms() -> None:
+    any_trend, material = shares(noise(PLACES, dependence=0.3))
     assert any_trend < 0.06
     assert material < 0.05
 
 
-def test_equal_values_have_no_trend(spark: SparkSession) -> None:
-    assert shares(spark, np.ones((10, PLACES))) == (0.0, 0.0)
+def test_equal_values_have_no_trend() -> None:
+    assert shares(np.ones((10, PLACES))) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("shape", "found"), [("slope", 0.95), ("step", 0.85)])
-def test_a_change_by_a_sixth_is_found(spark: SparkSession, shape: str, found: float) -> None:
+def test_a_change_by_a_sixth_is_found(shape: str, found: float) -> None:
     place = np.arange(PLACES) / PLACES
     change = place if shape == "slope" else place >= 0.5
-    _, material = shares(spark, noise(PLACES) * (1 + change / 6))
+    _, material = shares(noise(PLACES) * (1 + change / 6))
     assert material > found

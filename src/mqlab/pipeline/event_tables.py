@@ -1,7 +1,8 @@
 """The event tables of a run folder as DataFrames, with explicit schemas and all times on the controller's clock."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import ceil
 from typing import Final
@@ -35,37 +36,67 @@ class MessageEvents:
     operations: DataFrame
 
 
-@dataclass(frozen=True)
 class EventTables:
-    """One DataFrame for each of the other tables: a few rows for each run or second."""
+    """One DataFrame for each of the other tables: a few rows for each run or second.
 
-    runs: DataFrame
-    roles: DataFrame
-    samples: DataFrame
-    phases: DataFrame
-    faults: DataFrame
-    switches: DataFrame
-    clocks: DataFrame
-    machine: DataFrame
-    travel: DataFrame
+    `runs` has every run, damaged ones with that status; the others have the events of those whose files are intact. A
+    table is read when it is first asked for, so that the first job of the pipeline need not wait for all.
+    """
+
+    def __init__(self, spark: SparkSession, sources: EventSources) -> None:
+        self._spark = spark
+        self._sources = sources
+
+    @cached_property
+    def runs(self) -> DataFrame:
+        return self._read("runs")
+
+    @cached_property
+    def roles(self) -> DataFrame:
+        return self._read("roles")
+
+    @cached_property
+    def samples(self) -> DataFrame:
+        samples = self._read("samples")
+        is_large = _is_large(self._sources, "samples")
+        return _share(self._spark, samples, self._sources.sharing) if is_large else samples
+
+    @cached_property
+    def phases(self) -> DataFrame:
+        return self._read("phases")
+
+    @cached_property
+    def faults(self) -> DataFrame:
+        return self._read("faults")
+
+    @cached_property
+    def switches(self) -> DataFrame:
+        return self._read("switches")
+
+    @cached_property
+    def clocks(self) -> DataFrame:
+        return self._read("clocks")
+
+    @cached_property
+    def machine(self) -> DataFrame:
+        return self._read("machine")
+
+    @cached_property
+    def travel(self) -> DataFrame:
+        return self._read("travel")
+
+    def _read(self, table: str) -> DataFrame:
+        return _read(self._spark, self._sources, table)
 
 
 _LAST_RUN: Final = 2**31 - 1
 # Tables whose rows belong to one run alone, even if others share the events of it.
 _UNSHARED: Final = ("runs", "switches")
-_SMALL: Final = tuple(field.name for field in fields(EventTables))
+_SMALL: Final = ("runs", "roles", "samples", "phases", "faults", "switches", "clocks", "machine", "travel")
 # More rows of samples than this do not go through this process; a run of a second has about a hundred.
 MOST_LOCAL_SAMPLES: Final = 1_000_000
 # Of the rows of a local table, for each of its tasks; Spark refuses tasks of more than 128 MiB.
 TASK_BYTES: Final = 32 << 20
-
-
-def read_events(spark: SparkSession, sources: EventSources) -> EventTables:
-    """Read the events of all runs whose files are intact. `runs` has every run, damaged ones with that status."""
-    tables = {table: _read(spark, sources, table) for table in _SMALL}
-    if _is_large(sources, "samples"):
-        tables["samples"] = _share(spark, tables["samples"], sources.sharing)
-    return EventTables(**tables)
 
 
 def read_message_events(spark: SparkSession, sources: EventSources, clocks: DataFrame) -> MessageEvents:

@@ -21,7 +21,6 @@ from mqlab.pipeline.event_tables import (
     local_table,
     measure_windows,
     points,
-    read_events,
     read_message_events,
 )
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
@@ -111,7 +110,7 @@ def _measure(
 ) -> None:
     meta = folder.meta()
     inputs = exhibit_inputs(load_exhibits(folder) if exhibits is None else exhibits)
-    events, of_lab = read_events(spark, sources), calibrations(spark, meta)
+    events, of_lab = EventTables(spark, sources), calibrations(spark, meta)
     looks = int(meta.get("looks") or 1)
     steps = _Steps(spark, progress)
     table = steps.table
@@ -123,9 +122,7 @@ def _measure(
             "durations": lambda: durations(table(_COUNTS)),
             "lab work": lambda: lab_work(table(_ACTIVITY), table("run facts"), of_lab),
             "run metrics": lambda: _run_metrics(steps, events.travel),
-            "unsteady": lambda: unsteady(
-                table("run facts"), table("audits"), table("durations"), table(_ACTIVITY)
-            ),
+            "unsteady": lambda: unsteady(table("run facts"), table("durations"), table(_ACTIVITY)),
             "noise": lambda: noise(table("audits"), events.machine, table("unsteady")),
             "run_measures": lambda: run_measures(
                 table("run metrics"), observations(table("run facts")), _used(steps)
@@ -166,7 +163,7 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
     steps = _Steps(spark, None)
     with folder.events_locked():
         sources = examine(spark, folder)
-        steps.compute(_audit_tables(steps, sources, read_events(spark, sources)))
+        steps.compute(_audit_tables(steps, sources, EventTables(spark, sources)))
     rows: list[JsonObject] = steps.rows("audits").to_pylist()
     return rows
 
@@ -174,7 +171,7 @@ def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
 def measure_runs(spark: SparkSession, sources: EventSources) -> dict[str, pa.Table]:
     """Return the tables `counts` and `audits` of the runs, and their rates and durations as `figures`."""
     steps = _Steps(spark, None)
-    tables = _audit_tables(steps, sources, read_events(spark, sources))
+    tables = _audit_tables(steps, sources, EventTables(spark, sources))
     tables["all counts"] = lambda: steps.table(_COUNTS)
     tables["figures"] = lambda: rates(totals(steps.table("run facts"))).unionByName(durations(steps.table(_COUNTS)))
     steps.compute(tables)
@@ -185,7 +182,7 @@ def measure_runs(spark: SparkSession, sources: EventSources) -> dict[str, pa.Tab
 def count_runs(spark: SparkSession, sources: EventSources) -> DataFrame:
     """The counts of all events of the runs."""
     steps = _Steps(spark, None)
-    return local_table(spark, _all_counts(steps, _audit_tables(steps, sources, read_events(spark, sources))))
+    return local_table(spark, _all_counts(steps, _audit_tables(steps, sources, EventTables(spark, sources))))
 
 
 def differing_counts(spark: SparkSession, folder: RunFolder, sources: EventSources | None = None) -> list[str]:
@@ -195,7 +192,7 @@ def differing_counts(spark: SparkSession, folder: RunFolder, sources: EventSourc
         sources = sources or examine(spark, folder)
         for in_sql in (False, True):
             steps = _Steps(spark, None)
-            tables = _audit_tables(steps, sources, read_events(spark, sources), in_sql=in_sql)
+            tables = _audit_tables(steps, sources, EventTables(spark, sources), in_sql=in_sql)
             ways.append(ordered_counts(_all_counts(steps, tables)))
     in_columns, in_sql_too = ways
     return [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
@@ -283,7 +280,7 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
     in_measure = totals(steps.table("run facts"))
     tables = [
         rates(in_measure),
-        copies_per_message(steps.table("audits")),
+        copies_per_message(steps.table("run facts")),
         steps.table("durations"),
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),

@@ -11,7 +11,7 @@ from mqlab.pipeline.counts.run_source import EventPartition
 from mqlab.pipeline.kernels.run_events import NEEDED
 
 # Event rows of the runs in one partition: a task costs as much as some ten thousand of them. A larger run is alone.
-ROWS: Final = 250_000
+ROWS: Final = 150_000
 
 
 def windows_by_run(windows: pa.Table) -> dict[int, list[int]]:

@@ -6,32 +6,78 @@ values make that rarer. The slope is that of Theil and Sen: the median of the sl
 
 H. B. Mann, Nonparametric tests against trend, Econometrica 13 (1945); M. G. Kendall, Rank correlation methods (1955);
 P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 63 (1968).
+
+Executors import this module: they have no package but numpy, pyarrow and pyspark.
 """
 
-from typing import Final
+import math
+from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mqlab.pipeline.kernels.count_keys import SLOT
 
 # The 99.5 % quantile of the normal distribution: 0.5 % on each side.
 CRITICAL: Final = 2.576
+# The parts of a measure phase whose values are tested.
+MOST_PARTS: Final = 20
+# A measure phase of fewer has no trend: nothing is known of it.
+FEWEST_SLOTS: Final = 10
+TRENDS: Final = pa.schema({
+    "run": pa.int32(),
+    **dict.fromkeys(("rate_score", "rate_change", "backlog_score", "backlog_change"), pa.float64()),
+})  # fmt: skip
 
 
-def trends(values: DataFrame, *series: str) -> DataFrame:
-    """From (run, place, `series`) to run, `NAME_score` and `NAME_change` of each series. Places are 0, 1, 2, ...
+class Trend(NamedTuple):
+    """`score`: by how many standard deviations rising and falling pairs differ. `change`: slope x number of values."""
 
-    The score is the number of standard deviations by which rising pairs and falling pairs differ. The change is the
-    slope times the number of values.
+    score: float
+    change: float
+
+
+def trend(values: npt.NDArray[np.float64]) -> Trend:
+    """The trend of two values or more."""
+    count = len(values)
+    earlier, later = np.triu_indices(count, 1)
+    differences = values[later] - values[earlier]
+    # One less: the continuity correction, since the sum is a whole number.
+    rising = max(abs(float(np.sign(differences).sum())) - 1, 0)
+    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return Trend(rising / deviation, float(np.median(differences / (later - earlier))) * count)
+
+
+def find_trends(run: pa.Table, activity: pa.Table) -> pa.Table:
+    """The trends of the rate and of the backlog of a run, as TRENDS; no row if nothing is known of it.
+
+    `run`: no row, or one with the run's phases and `copies`. `activity`: its counts by slot.
     """
-    later = values.selectExpr("run", "place AS later", *(f"{name} AS {name}_later" for name in series))
-    count = "(max(later) + 1)"
-    deviation = f"sqrt({count} * ({count} - 1) * (2 * {count} + 5) / 18)"
-    aggregates = []
-    for name in series:
-        difference = f"({name}_later - {name})"
-        # One less: the continuity correction, since the sum is a whole number.
-        rising = f"greatest(abs(sum(signum({difference}))) - 1, 0)"
-        aggregates.append(f"{rising} / {deviation} AS {name}_score")
-        aggregates.append(f"median({difference} / (later - place)) * {count} AS {name}_change")
-    pairs = values.join(fn.broadcast(later), "run").where("place < later")
-    return pairs.groupBy("run").agg(*map(fn.expr, aggregates))
+    found = [row for of_run in run.to_pylist() for row in _of_phase(of_run, activity)]
+    return pa.Table.from_pylist(found, TRENDS)
+
+
+def _of_phase(run: dict[str, float], activity: pa.Table) -> list[dict[str, float]]:
+    first = -((run["load_start"] - run["measure_start"]) // SLOT)
+    slots = (run["measure_end"] - run["load_start"]) // SLOT - first
+    if slots < FEWEST_SLOTS:
+        return []
+    length = max(slots // MOST_PARTS, 1)
+    places = (activity["slot"].to_numpy().astype(np.int64) - first) // length
+    parts = int(slots // length)
+    within = (places >= 0) & (places < parts)
+
+    def of_parts(name: str) -> npt.NDArray[np.int64]:
+        counts = np.zeros(parts, np.int64)
+        np.add.at(counts, places[within], activity[name].to_numpy()[within])
+        return counts
+
+    sent, received = of_parts("sent"), of_parts("received")
+    arrivals = int(received.sum())
+    if not arrivals:
+        return []
+    rate = trend(received / (arrivals / parts))
+    # Copies sent less arrivals since the first part began, of all arrivals.
+    backlog = trend(np.cumsum(run["copies"] * sent - received) / arrivals)
+    return [dict(zip(TRENDS.names, (run["run"], *rate, *backlog), strict=True))]

@@ -34,6 +34,9 @@ _CONTRADICTIONS: Final = {
     "mismatched": ("reply carried the id of another request", "replies carried the id of another request"),
 }
 
+# Of a run with sent messages: the number of deliveries of each.
+COPIES: Final = "coalesce(delivered, 0) / sent"
+
 
 def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, facts: DataFrame) -> DataFrame:
     """One row for each run, with or without events."""
@@ -59,10 +62,9 @@ def audits(runs: DataFrame, roles: DataFrame, clocks: DataFrame, facts: DataFram
     )
 
 
-def copies_per_message(audits: DataFrame) -> DataFrame:
+def copies_per_message(facts: DataFrame) -> DataFrame:
     """(run, metric, value): the number of deliveries of each message."""
-    sent = audits.where("sent > 0")
-    return to_metric_rows(sent, {"copies": "delivered / sent"})
+    return to_metric_rows(facts.where("sent > 0"), {"copies": COPIES})
 
 
 def _agents_without_clock(roles: DataFrame, clocks: DataFrame) -> DataFrame:

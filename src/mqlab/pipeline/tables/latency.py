@@ -13,24 +13,23 @@ A message counts in the slot in which it was planned; messages of the warm-up co
 
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from mqlab.events.schema import CONFIRMED
 from mqlab.pipeline.event_tables import within_measure
 from mqlab.pipeline.kernels.count_keys import COARSE_BUCKETS, MOST_LATENCY_SLOTS, NANOSECONDS, SLOT
-from mqlab.pipeline.kernels.histogram import bucket, exact_total, percentiles, upper_edge
-from mqlab.pipeline.metrics import to_metric_rows
+from mqlab.pipeline.kernels.durations import FIGURES, KINDS, find_durations
+from mqlab.pipeline.kernels.histogram import bucket, exact_total, upper_edge
 from mqlab.pipeline.schema import LatencyRow, LatencySlotRow, columns
 from mqlab.study.metric import METRICS, PERCENTILES
 
-# Spark reads a dot in a column's name as a path.
-# The kinds of durations, by the table of their counts.
-_KINDS: Final = {"deliveries": "latency", "round trips": "response", "confirmations": "confirm"}
+_OF_HISTOGRAM: Final = ("run", "counts", "bucket", "messages", "nanoseconds", "longest")
 _SLOT_KINDS: Final = {"latency slots": "latency", "response slots": "response"}
 # As `RunWindow.latency_slot`.
 _SLOT_LENGTH: Final = f"(greatest(ceil((measure_end - load_start) / {MOST_LATENCY_SLOTS * SLOT}), 1) * {SLOT})"
-_PER_MILLE: Final = {name.replace(".", "_"): share for name, share in PERCENTILES.items()}
 
 
 def round_trips(trips: DataFrame, windows: DataFrame) -> DataFrame:
@@ -79,24 +78,13 @@ def confirmations(sends: DataFrame, windows: DataFrame) -> DataFrame:
 
 
 def durations(counts: DataFrame) -> DataFrame:
-    """(run, metric, value) in seconds of latency.*, response.* and confirm.*: percentiles, exact maximum and mean."""
-    kind = " ".join(f"WHEN '{table}' THEN '{name}'" for table, name in _KINDS.items())
-    timed = counts.where(f"bucket IS NOT NULL AND counts IN ({', '.join(map(repr, _KINDS))})").selectExpr(
-        "run", f"CASE counts {kind} END AS kind", "bucket", "messages", "nanoseconds", "longest"
-    )
-    mean = fn.sum("nanoseconds").cast("double") / fn.sum("messages")
-    exact = timed.groupBy("run", "kind").agg(fn.max("longest").alias("max"), mean.alias("mean"))
-    figures = (*_PER_MILLE, "max", "mean")
-    return (
-        to_metric_rows(
-            percentiles(timed, _PER_MILLE, ("run", "kind")).join(fn.broadcast(exact), ["run", "kind"]),
-            {name.replace("_", "."): f"{name} / {NANOSECONDS}" for name in figures},
-            "kind",
-        )
-        .withColumn("metric", fn.concat_ws(".", "kind", "metric"))
-        .where(fn.col("metric").isin(*METRICS))
-        .select("run", "metric", "value")
-    )
+    """(run, metric, value) in seconds of latency.*, response.* and confirm.*."""
+    timed = counts.where(f"bucket IS NOT NULL AND counts IN ({', '.join(map(repr, KINDS))})").select(*_OF_HISTOGRAM)
+
+    def find(histograms: pa.Table) -> pa.Table:
+        return find_durations(histograms, PERCENTILES)
+
+    return timed.groupBy("run").applyInArrow(find, from_arrow_schema(FIGURES)).where(fn.col("metric").isin(*METRICS))
 
 
 def observations(facts: DataFrame) -> DataFrame:

@@ -16,64 +16,32 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SLOT
-from mqlab.pipeline.kernels.trend import CRITICAL, trends
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS
+from mqlab.pipeline.kernels.trend import CRITICAL, TRENDS, find_trends
+from mqlab.pipeline.tables.audit import COPIES
 from mqlab.study.steadiness import MAX_GAP
 
-_MOST_PARTS: Final = 20
-_FEWEST_SLOTS: Final = 10
 _MAX_CHANGE: Final = 0.05
 _MAX_GROWTH: Final = 0.01
 
 
-def unsteady(facts: DataFrame, audits: DataFrame, durations: DataFrame, activity: DataFrame) -> DataFrame:
+def unsteady(facts: DataFrame, durations: DataFrame, activity: DataFrame) -> DataFrame:
     """(run, unsteady): the reason of each run that is not steady. `study.steadiness` says which runs are judged."""
     is_judged = "load = 'both' AND messages IS NULL AND consume_rate IS NULL AND faults = '' AND profile = ''"
-    copies = audits.where("sent > 0").selectExpr("run", "delivered / sent AS copies")
-    judged = facts.where(f"{is_judged} AND measured_sent IS NOT NULL").join(fn.broadcast(copies), "run")
+    judged = facts.where(f"{is_judged} AND measured_sent IS NOT NULL AND sent > 0").selectExpr(
+        "*", f"{COPIES} AS copies"
+    )
     p99 = durations.where("metric IN ('latency.p99', 'response.p99')").groupBy("run").agg(fn.max("value").alias("p99"))
-    found = trends(_parts(judged, activity), "rate", "backlog")
+    phases = judged.select("run", "load_start", "measure_start", "measure_end", "copies").groupBy("run")
+    by_slot = activity.select("run", "slot", "sent", "received").groupBy("run")
+    found = phases.cogroup(by_slot).applyInArrow(find_trends, from_arrow_schema(TRENDS))
     return (
         judged.join(fn.broadcast(p99), "run", "left")
         .join(fn.broadcast(found), "run", "left")
         .selectExpr("run", f"concat_ws('; ', {_gap()}, {_growth()}, {_short_warmup()}, {_trend()}) AS unsteady")
         .where("unsteady != ''")
-    )
-
-
-def _parts(judged: DataFrame, activity: DataFrame) -> DataFrame:
-    """(run, place, rate, backlog) of the parts of each measure phase that is long enough.
-
-    `rate`: arrivals in the part, of the mean part. `backlog`: copies sent less arrivals since the first part began, of
-    all arrivals.
-    """
-    by_slot = activity.groupBy("run", "slot").agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
-    parts = judged.selectExpr(
-        "run",
-        "copies",
-        f"ceil((measure_start - load_start) / {SLOT}) AS first",
-        f"floor((measure_end - load_start) / {SLOT}) - first AS slots",
-        f"greatest(floor(slots / {_MOST_PARTS}), 1) AS length",
-        "floor(slots / length) AS parts",
-    ).where(f"slots >= {_FEWEST_SLOTS}")
-    counted = (
-        parts.join(fn.broadcast(by_slot), "run")
-        .selectExpr("*", "floor((slot - first) / length) AS place")
-        .groupBy("run", "place")
-        .agg(fn.sum("sent").alias("sent"), fn.sum("received").alias("received"))
-    )
-    growth = "sum(copies * sent - received) OVER (PARTITION BY run ORDER BY place)"
-    return (
-        parts.selectExpr("*", "explode(sequence(0L, parts - 1)) AS place")
-        .join(fn.broadcast(counted), ["run", "place"], "left")
-        .fillna(0, ["sent", "received"])
-        .selectExpr(
-            "run",
-            "place",
-            "try_divide(received, avg(received) OVER (PARTITION BY run)) AS rate",
-            f"try_divide({growth}, sum(received) OVER (PARTITION BY run)) AS backlog",
-        )
     )
 
 
