@@ -31,14 +31,14 @@ TRENDS: Final = pa.schema({
 })  # fmt: skip
 
 
-class Monotony(NamedTuple):
+class MannKendall(NamedTuple):
     """`score`: by how many standard deviations rising and falling pairs differ. `change`: slope x number of values."""
 
     score: float
     change: float
 
 
-def trend(values: npt.NDArray[np.float64]) -> Monotony:
+def trend(values: npt.NDArray[np.float64]) -> MannKendall:
     """The trend of two values or more."""
     count = len(values)
     earlier, later = np.triu_indices(count, 1)
@@ -46,7 +46,7 @@ def trend(values: npt.NDArray[np.float64]) -> Monotony:
     # One less: the continuity correction, since the sum is a whole number.
     rising = max(abs(float(np.sign(differences).sum())) - 1, 0)
     deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    return Monotony(rising / deviation, float(np.median(differences / (later - earlier))) * count)
+    return MannKendall(rising / deviation, float(np.median(differences / (later - earlier))) * count)
 
 
 def find_trends(run: pa.Table, activity: pa.Table) -> pa.Table:
