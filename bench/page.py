@@ -1,12 +1,14 @@
 """What the pages cost, and how soon they are there. All in Chromium.
 
 watched: the rate with the live page open over the rate without (1 is: nothing). The page is served by a process of its
-own, as `mqlab run --live` does it.
+own, as `mqlab run --live` does it. page_cpu_percent: of the processors' time while the page is open, the share of the
+server and the browser; a rate cannot lose much more by them, and this is hardly noisy.
 first_screen_s: until the first screen of a report is painted; the slowest of the five studies.
 list_s, filter_s: in a folder with a thousand runs, until the page has listed them, and until a filter has changed it.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,9 +17,11 @@ import time
 import urllib.request
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
+
+import psutil
 
 from _common import arguments, finish, interleaved, level, medians, ratio, say
 from _lab import Lab, scenario
@@ -30,8 +34,11 @@ def find_chromium() -> str | None:
 
 
 @contextmanager
-def opened(run: Path, settle_s: float) -> Iterator[None]:
-    """The page that shows this run, in a browser that has drawn it; without Chromium only the server runs."""
+def opened(run: Path, settle_s: float) -> Iterator[list[subprocess.Popen[str]]]:
+    """The page that shows this run, in a browser that has drawn it; without Chromium only the server runs.
+
+    Gives the processes of both.
+    """
     command = [sys.executable, "-m", "mqlab", "serve", "--no-browser", "--runs", str(run.parent)]
     with tempfile.TemporaryDirectory(prefix="mqlab-page-") as profile:
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -51,13 +58,23 @@ def opened(run: Path, settle_s: float) -> Iterator[None]:
                 quiet = subprocess.DEVNULL
                 processes.append(subprocess.Popen([program, *options, url], stdout=quiet, stderr=quiet, text=True))
             time.sleep(settle_s)
-            yield
+            yield processes
         finally:
             for process in reversed(processes):
                 process.terminate()
                 process.wait()
             if server.stderr is not None:
                 server.stderr.close()
+
+
+def cpu_seconds(processes: list[subprocess.Popen[str]]) -> float:
+    """The processor time of these processes and of those that they have started."""
+    trees = [psutil.Process(process.pid) for process in processes]
+    seconds = 0.0
+    for process in [*trees, *(child for tree in trees for child in tree.children(recursive=True))]:
+        with suppress(psutil.NoSuchProcess):  # a helper of the browser has ended
+            seconds += sum(process.cpu_times()[:2])
+    return seconds
 
 
 def check_live(url: str, run: str) -> None:
@@ -69,7 +86,7 @@ def check_live(url: str, run: str) -> None:
 
 
 def watching(chosen: Namespace) -> dict[str, list[float]]:
-    """The rates with the page and without."""
+    """The rates with the page and without, and the page's percent of the processors' time."""
     topic = scenario("A", measure=0.1 if chosen.smoke else 0.8 if chosen.quick else 2.0)
     settle_s = 0.0 if chosen.smoke else 2.0 if chosen.quick else 4.0
     with Lab() as lab:
@@ -79,14 +96,21 @@ def watching(chosen: Namespace) -> dict[str, list[float]]:
         lab.observe = live.observe
         lab.watch = lambda phase, length: live.write(RUNS, label="A", phase=phase, phase_seconds=length)
 
+        page_cpu: list[float] = []
+
         def watched() -> float:
-            with opened(lab.folder.path, settle_s):
-                return lab.rate(topic)
+            with opened(lab.folder.path, settle_s) as page:
+                used, begin = cpu_seconds(page), time.monotonic()
+                rate = lab.rate(topic)
+                seconds = (time.monotonic() - begin) * (os.cpu_count() or 1)
+                page_cpu.append(100 * (cpu_seconds(page) - used) / seconds)
+                return rate
 
         lab.rate(scenario("A", measure=0.3))
-        return interleaved(
+        rates = interleaved(
             {"with": watched, "without": lambda: lab.rate(topic)}, chosen.rounds or (5 if chosen.quick else 20)
         )
+        return {**rates, "page_cpu": page_cpu}
 
 
 def drawing(chosen: Namespace, program: str) -> dict[str, object]:
@@ -114,7 +138,9 @@ def main() -> None:
         say("Chromium is missing (apt-get install chromium): nothing is drawn")
     drawn = drawing(chosen, program) if program else {}
     found = watching(chosen)
-    finish(watched=ratio(found["with"], found["without"]), messages_per_second=medians(found), **drawn)
+    page_cpu = level(found.pop("page_cpu"))
+    watched = ratio(found["with"], found["without"])
+    finish(watched=watched, page_cpu_percent=page_cpu, messages_per_second=medians(found), **drawn)
 
 
 if __name__ == "__main__":
