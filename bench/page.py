@@ -67,14 +67,32 @@ def opened(run: Path, settle_s: float) -> Iterator[list[subprocess.Popen[str]]]:
                 server.stderr.close()
 
 
-def cpu_seconds(processes: list[subprocess.Popen[str]]) -> float:
-    """The processor time of these processes and of those that they have started."""
-    trees = [psutil.Process(process.pid) for process in processes]
+def of_page(started: list[subprocess.Popen[str]]) -> list[psutil.Process]:
+    """These processes and all that they have started."""
+    parents = [psutil.Process(process.pid) for process in started]
+    return [*parents, *(child for parent in parents for child in parent.children(recursive=True))]
+
+
+def cpu_seconds(processes: list[psutil.Process]) -> float:
     seconds = 0.0
-    for process in [*trees, *(child for tree in trees for child in tree.children(recursive=True))]:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):  # a helper of the browser has ended
             seconds += sum(process.cpu_times()[:2])
     return seconds
+
+
+@contextmanager
+def paused(processes: list[psutil.Process]) -> Iterator[None]:
+    """As if the page were closed, and open again sooner than a browser starts: nothing of it runs."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 def check_live(url: str, run: str) -> None:
@@ -88,7 +106,8 @@ def check_live(url: str, run: str) -> None:
 def watching(chosen: Namespace) -> dict[str, list[float]]:
     """The rates with the page and without, and the page's percent of the processors' time."""
     topic = scenario("A", measure=0.1 if chosen.smoke else 0.8 if chosen.quick else 2.0)
-    settle_s = 0.0 if chosen.smoke else 2.0 if chosen.quick else 4.0
+    # Until the browser has started, and until it has drawn what it missed while it was paused.
+    start_s, settle_s = (0.0, 0.0) if chosen.smoke else (8.0, 1.0)
     with Lab() as lab:
         meta = {"study": "bench", "title": "bench", "scale": "quick", "status": "incomplete", "started": "now"}
         lab.folder.write_meta({**meta, "systems": [{"name": "embedded"}]})
@@ -96,21 +115,25 @@ def watching(chosen: Namespace) -> dict[str, list[float]]:
         lab.observe = live.observe
         lab.watch = lambda phase, length: live.write(RUNS, label="A", phase=phase, phase_seconds=length)
 
+        lab.rate(scenario("A", measure=0.3))
         page_cpu: list[float] = []
+        with opened(lab.folder.path, start_s) as started:
+            page = of_page(started)
 
-        def watched() -> float:
-            with opened(lab.folder.path, settle_s) as page:
+            def watched() -> float:
+                time.sleep(settle_s)
                 used, begin = cpu_seconds(page), time.monotonic()
                 rate = lab.rate(topic)
                 seconds = (time.monotonic() - begin) * (os.cpu_count() or 1)
                 page_cpu.append(100 * (cpu_seconds(page) - used) / seconds)
                 return rate
 
-        lab.rate(scenario("A", measure=0.3))
-        rates = interleaved(
-            {"with": watched, "without": lambda: lab.rate(topic)}, chosen.rounds or (5 if chosen.quick else 20)
-        )
-        return {**rates, "page_cpu": page_cpu}
+            def unwatched() -> float:
+                with paused(page):
+                    return lab.rate(topic)
+
+            rounds = chosen.rounds or (5 if chosen.quick else 40)
+            return interleaved({"with": watched, "without": unwatched}, rounds) | {"page_cpu": page_cpu}
 
 
 def drawing(chosen: Namespace, program: str) -> dict[str, object]:
