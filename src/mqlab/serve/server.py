@@ -21,9 +21,9 @@ from mqlab.serve.prometheus import prometheus
 from mqlab.serve.runs import RunList
 from mqlab.study import built_in_studies
 
-# How often a live log is looked at, which changes once a second and with each phase, and how often a stream without news
-# says that it lives.
+# How often a live log is looked at, which changes once a second and with each phase.
 _POLL_SECONDS: Final = 0.5
+# How often a stream without news says that it lives.
 _KEEPALIVE_SECONDS: Final = 10.0
 _SCALES: Final = ("quick", "standard", "full")
 
