@@ -53,16 +53,14 @@ class NativeSender(_NativeLink, Sender):
 
     async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
         """Messages have ids and timestamps, as those of any application."""
-        rows, size = bodies.shape
-        data = bodies.tobytes()
-        starts = range(0, rows * size, size)
+        messages: list[bytes] = column_of(bodies).tolist()
         try:
             if self._persistent or wait or properties is not None:
-                await self._send_singles([data[at : at + size] for at in starts], wait, properties)
+                await self._send_singles(messages, wait, properties)
             else:
                 send = self._producer.send
-                for at in starts:
-                    await send(data[at : at + size])
+                for body in messages:
+                    await send(body)
                 # The library has coalesced them: they leave at this turn of the loop, if the socket takes them.
                 await asyncio.sleep(0)
         except MessagingError as error:

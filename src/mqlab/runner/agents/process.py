@@ -19,6 +19,7 @@ clock                                                              {"t": ns}
 """
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -49,6 +50,10 @@ _PRELOAD_PRODUCER = 2**31 - 1
 _PROBE_BYTES = 1024
 # How often the events of a run are written that somebody follows.
 _ROLL_SECONDS = 3.0
+# From malloc.h. The C library takes no larger block from its heap.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_MAX_HEAP_BLOCK = 32 * 1024 * 1024
+_KEPT_BYTES = 64 * 1024 * 1024
 # Commands that are executed while another one is.
 _AT_ONCE = ("report_progress", "report_resources")
 
@@ -283,6 +288,7 @@ def prepare_process() -> None:
     """Prepare this process for the commands of a conductor."""
     hide_pandas()
     _use_batch_scheduling()
+    _keep_freed_memory()
 
 
 def _use_batch_scheduling() -> None:
@@ -290,6 +296,18 @@ def _use_batch_scheduling() -> None:
     # Without the permission for this, the agent runs with the normal policy.
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library use the memory of the last messages for the next ones.
+
+    By default it returns large blocks to the system, which clears each page again before its next use: with 1 KiB a
+    message that was a third of a producer's processor time.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _MAX_HEAP_BLOCK)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Untrusted record batches: locates their columns, and validates them."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from mqlab.wire.native.payload import BINARY, Buffer, MalformedPayloadError
+from mqlab.wire.native.payload import BINARY, Buffer, MalformedPayloadError, Offsets
 
 BODY_ONLY: Final = pa.schema([pa.field("body", BINARY, nullable=False)])
 
@@ -164,18 +164,19 @@ class BatchWriter:
         self._nodes = struct.Struct(f"<{2 * len(schema)}q")
         self._buffers = struct.Struct(f"<{2 * message.number('<I', self._buffers_at - 4)}q")
 
-    def write(self, rows: int, offsets: Buffer, bodies: Buffer, columns: Iterable[Buffer]) -> list[Buffer]:
-        """The batch in parts: the offsets and the bodies, and the values of each column."""
+    def write(self, bodies: Sequence[Buffer], offsets: Offsets, columns: Iterable[Buffer]) -> list[Buffer]:
+        """The batch in parts: the offsets, each body, and the values of each column."""
         parts: list[Buffer] = [b""]
         # The buffers: for each column one for nulls, which is empty, and its own.
         places = [0, 0]
-        end = 0
-        for column in ((offsets, bodies), *((values,) for values in columns)):
-            for buffer in column:
-                size = len(buffer)
+        end, rows = 0, len(bodies)
+        body_column = (((offsets.data.cast("B"),), offsets.nbytes), (bodies, int(offsets[-1])))
+        for column in (body_column, *((((values,), len(values)),) for values in columns)):
+            for pieces, size in column:
                 places += (end, size)
                 padding = -size % 8
-                parts += (buffer, bytes(padding))
+                parts += pieces
+                parts.append(bytes(padding))
                 end += size + padding
             places += (end, 0)
         metadata = bytearray(self._metadata)

@@ -17,7 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mqlab.wire.native.arrow import BODY_ONLY, BatchWriter, read_batch, serialized
-from mqlab.wire.native.payload import COLUMNS, SINGLE, Bodies, Buffer, MalformedPayloadError, Payload
+from mqlab.wire.native.payload import (
+    COLUMNS,
+    SINGLE,
+    Bodies,
+    Buffer,
+    MalformedPayloadError,
+    Payload,
+    offsets_of,
+)
 
 Value = bool | int | float | str | bytes
 # Any: struct and pyarrow give values whose types only the letters of the column list tell.
@@ -212,11 +220,10 @@ def encode_columns(bodies: pa.Array, columns: Mapping[str, pa.Array]) -> Payload
 
 def encode_batch(bodies: Sequence[bytes], headers: Mapping[str, bytes]) -> Payload:
     """Encode a batch of messages that all have these headers, of fixed size; `headers`: the values as in memory."""
-    rows, joined = len(bodies), Bodies.of(bodies)
     layout, writer = _writer(tuple(headers))
     written = b"" if layout is None else layout.written.ljust(layout.batch_at, b"\0")
-    parts = writer.write(rows, joined.offsets.data.cast("B"), joined.data.data, headers.values())
-    return Payload(b"".join((written, *parts)), rows, COLUMNS if headers else 0)
+    parts = writer.write(bodies, offsets_of(bodies), headers.values())
+    return Payload(b"".join((written, *parts)), len(bodies), COLUMNS if headers else 0)
 
 
 @lru_cache(maxsize=64)

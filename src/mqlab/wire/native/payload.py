@@ -53,12 +53,7 @@ class Bodies:
         """From separate bodies. Several are copied, a single one is not."""
         if len(bodies) == 1:
             return cls(np.frombuffer(bodies[0], dtype=np.uint8), equal_offsets(1, len(bodies[0])))
-        data, sizes = np.frombuffer(b"".join(bodies), dtype=np.uint8), {*map(len, bodies)}
-        if len(sizes) == 1:
-            return cls(data, equal_offsets(len(bodies), sizes.pop()))
-        offsets = np.zeros(len(bodies) + 1, dtype=np.int32)
-        np.cumsum([*map(len, bodies)], out=offsets[1:])
-        return cls(data, offsets)
+        return cls(np.frombuffer(b"".join(bodies), dtype=np.uint8), offsets_of(bodies))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -87,6 +82,16 @@ class Bodies:
         if rest or (rows > 1 and offsets is not steps and not bool((offsets == steps).all())):
             return None
         return self.data[begin : begin + rows * size].reshape(rows, size)
+
+
+def offsets_of(bodies: Sequence[Buffer]) -> Offsets:
+    """The offsets of these bodies, one behind the other."""
+    sizes = {*map(len, bodies)}
+    if len(sizes) == 1:
+        return equal_offsets(len(bodies), sizes.pop())
+    offsets = np.zeros(len(bodies) + 1, dtype=np.int32)
+    np.cumsum([*map(len, bodies)], out=offsets[1:])
+    return offsets
 
 
 def equal_offsets(rows: int, size: int) -> Offsets:
