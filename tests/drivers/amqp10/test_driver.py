@@ -1,5 +1,6 @@
 import asyncio
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from unittest.mock import Mock
 
 import pytest
 import uvloop
@@ -170,3 +171,31 @@ def test_a_broker_that_gives_no_room_holds_nobody_for_ever(monkeypatch: pytest.M
     _impatient(monkeypatch)
     with pytest.raises(DriverError, match="did not answer"):
         uvloop.run(asyncio.wait_for(_send(_never), 240))
+
+
+def test_tasks_run_between_two_full_reads() -> None:
+    """What a read brought is received before the next read, however much waits in the socket."""
+
+    async def played() -> list[str]:
+        client = amqp10_client.Amqp10Client("container", "host")
+        transport = Mock(spec=asyncio.Transport)
+        transport.is_closing.return_value = False
+        happened: list[str] = []
+        transport.pause_reading.side_effect = lambda: happened.append("pause")
+        transport.resume_reading.side_effect = lambda: happened.append("resume")
+        client.connection_made(transport)
+
+        async def receive() -> None:
+            await client._next_event()
+            happened.append("received")
+
+        receiving = asyncio.ensure_future(receive())
+        await asyncio.sleep(0)
+        client.data_received(bytes(amqp10_client._FULL_READ_BYTES))
+        await receiving
+        await asyncio.sleep(0)
+        client.data_received(b"little")
+        client.abort()
+        return happened
+
+    assert uvloop.run(asyncio.wait_for(played(), 240)) == ["pause", "received", "resume"]

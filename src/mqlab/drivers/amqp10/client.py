@@ -28,6 +28,8 @@ _CONNECT_TIMEOUT_S: Final = 10.0
 # How often Proton may send an empty frame, which keeps an idle connection alive.
 _TICK_INTERVAL_S: Final = 5.0
 _MAX_FRAME_BYTES: Final = 64 * 1024
+# After a read of at least so many bytes more may be waiting, and Proton takes tens of microseconds for each message.
+_FULL_READ_BYTES: Final = 64 * 1024
 
 
 class LinkHandler(Protocol):
@@ -155,6 +157,14 @@ class Amqp10Client(WaitingProtocol):
         except DriverError as error:
             self._fail(str(error))
         self.process()
+        if len(data) >= _FULL_READ_BYTES and self._transport is not None:
+            # The event loop would read up to 32 times before it runs the tasks that receive: seconds of messages.
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _tick(self) -> None:
         loop = asyncio.get_running_loop()
