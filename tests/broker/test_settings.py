@@ -42,6 +42,7 @@ def test_unknown_names_are_told_what_there_is() -> None:
         ({"sync": "maybe"}, "sync: 'maybe' is none of on, off"),
         ({"log_length": 64 * 1024 - 1}, "log_length: 65535 is not a whole number of 65536 or more"),
         ({"tls_key": Path("k")}, "tls_certificate, tls_key: give both or neither"),
+        ({"tls_client_ca": Path("a")}, "tls_client_ca: needs tls_certificate, tls_key and users"),
     ],
 )
 def test_values_that_cannot_be(values: dict[str, object], says: str) -> None:

@@ -43,7 +43,7 @@ def test_the_defaults_shown_are_the_defaults() -> None:
 # A value of each setting that is not its default.
 OTHERS = {
     "data": "d", "listen": "tcp:127.0.0.1:1", "open_to_network": "yes", "users": "u", "tls_certificate": "c",
-    "tls_key": "k", "metrics": "127.0.0.1:2", "sync": "off", "group_delay": "3", "disk_marks": "4", "disk_delay": "d",
+    "tls_key": "k", "tls_client_ca": "a", "metrics": "127.0.0.1:2", "sync": "off", "group_delay": "3", "disk_marks": "4", "disk_delay": "d",
     "memory_limit": "5MiB", "producer_window": "6KiB", "segment_size": "70000", "preallocate": "no",
     "log_length": "8MB", "file_trace": "f", "queue_limit": "9", "message_limit": "10", "when_full": "refuse",
     "save_extent": "11KB", "retrieval": "scan", "redelivery_limit": "12", "dead_letters": "queue:dead",

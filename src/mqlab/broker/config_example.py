@@ -19,6 +19,9 @@ users: none
 # Certificate chain and private key in PEM, both or neither: tls: addresses need them.
 tls_certificate: none
 tls_key: none
+# Certificates, in PEM, of authorities: a client with a certificate of one of them can log in without a password (AMQP:
+# SASL EXTERNAL) as the user that is the certificate's common name. It needs users. none: passwords alone.
+tls_client_ca: none
 # Origins of web pages that may connect (STOMP over WebSocket): [https://example.org]. A page can do what programs
 # of its user can, so allow only pages that you trust. none: only programs that are not browsers, or whose origin is
 # this broker itself, by its IP address or over TLS. As an option, repeated.

@@ -40,6 +40,9 @@ class Settings:
     # Certificate chain and private key (PEM) for "tls:" addresses.
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    # Certificates (PEM) of authorities. A client whose certificate one of them has signed can log in without a password
+    # (SASL EXTERNAL): the common name of its certificate is the user.
+    tls_client_ca: Path | None = None
     # Origins, "https://HOST:PORT", of web pages that may connect over WebSocket. Without any, only programs that are
     # not browsers may.
     web_origins: tuple[str, ...] = ()
@@ -139,6 +142,8 @@ class Settings:
                 raise SettingError(f"web_origins: {origin[:80]!r} is not an origin, such as https://example.org:8443")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise SettingError("tls_certificate, tls_key: give both or neither")
+        if self.tls_client_ca is not None and (self.tls_certificate is None or self.users is None):
+            raise SettingError("tls_client_ca: needs tls_certificate, tls_key and users")
 
     def _check_channels(self) -> None:
         for short, target in self.remotes:

@@ -12,8 +12,11 @@ class TlsError(MqlabError, ValueError):
     """A certificate file or key file cannot be used."""
 
 
-def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """`certificate`: a chain in PEM, the broker's own first. Raises TlsError, which names the invalid file."""
+def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
+    """`certificate`: a chain in PEM, the broker's own first. Raises TlsError, which names the invalid file.
+
+    `client_ca`: authorities of client certificates (PEM). A client may have none; one that does not verify is refused.
+    """
     _check_readable("tls_certificate", certificate)
     _check_readable("tls_key", key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -27,6 +30,9 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
             raise TlsError(f"tls_key: {key} is not the key of the certificate in {certificate}") from None
         raise TlsError(f"tls_certificate, tls_key: {certificate} and {key} must hold a certificate and its private "
                            f"key in PEM ({_reason(error)})") from None  # fmt: skip
+    if client_ca is not None:
+        _load_authorities(context, "tls_client_ca", client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
@@ -37,12 +43,16 @@ def client_context(ca: Path | None = None) -> ssl.SSLContext:
     if ca is None:
         context.load_default_certs()
         return context
-    _check_readable("ca", ca)
+    _load_authorities(context, "ca", ca)
+    return context
+
+
+def _load_authorities(context: ssl.SSLContext, option: str, ca: Path) -> None:
+    _check_readable(option, ca)
     try:
         context.load_verify_locations(ca)
     except ssl.SSLError as error:
-        raise TlsError(f"ca: {ca} must hold certificates in PEM ({_reason(error)})") from None
-    return context
+        raise TlsError(f"{option}: {ca} must hold certificates in PEM ({_reason(error)})") from None
 
 
 def _harden(context: ssl.SSLContext) -> None:

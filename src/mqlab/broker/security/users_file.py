@@ -49,6 +49,12 @@ class UsersFile:
         user, password_hash = entry
         return user if hmac.compare_digest(known, self._digest(password_hash, password)) else None
 
+    def named(self, name: str) -> User | None:
+        """The user, who has proved to be that by other means than the password."""
+        self._reload_if_changed()
+        entry = self.users.entry(name)
+        return None if entry is None else entry[0]
+
     def _reload_if_changed(self) -> None:
         stamp = self._file_stamp()
         if stamp != self._stamp:

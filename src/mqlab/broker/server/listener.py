@@ -194,7 +194,7 @@ def _tls_context(broker: Broker) -> ssl.SSLContext:
     assert settings.tls_certificate is not None
     assert settings.tls_key is not None
     try:
-        context = server_context(settings.tls_certificate, settings.tls_key)
+        context = server_context(settings.tls_certificate, settings.tls_key, settings.tls_client_ca)
     except TlsError as error:
         raise SettingError(str(error)) from None
     expiry = expiry_of(settings.tls_certificate)

@@ -1,4 +1,4 @@
-"""The address of a client, as the guard counts it."""
+"""The socket of a client: its address, as the guard counts it, and the name in its certificate."""
 
 import asyncio
 import socket
@@ -19,3 +19,11 @@ def peer_of(transport: asyncio.BaseTransport) -> str:
         return ""
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return f"uid {_CREDENTIALS.unpack(credentials)[1]}"
+
+
+def certified_name(transport: asyncio.BaseTransport) -> str:
+    """The common name of the client's certificate, which TLS has verified; "" if there is none, or not just one."""
+    certificate = transport.get_extra_info("peercert") or {}
+    fields = [field for parts in certificate.get("subject", ()) for field in parts]
+    names = [str(value) for key, value in fields if key == "commonName"]
+    return names[0] if len(names) == 1 else ""

@@ -12,8 +12,8 @@ from mqlab.systems.embedded.trace import OWN_APPLICATION
 
 # The lab sets these itself: listeners, access, data, channels. Policies by pattern do not fit the lab's names.
 _SET_BY_LAB: Final = frozenset((
-    "data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "metrics", "policies",
-    "remotes", "channels", "web_origins", "disk_delay",
+    "data", "name", "listen", "open_to_network", "users", "tls_certificate", "tls_key", "tls_client_ca", "metrics",
+    "policies", "remotes", "channels", "web_origins", "disk_delay",
 ))  # fmt: skip
 _BROKER_SETTINGS: Final = tuple(name for name in SETTING_NAMES if name not in _SET_BY_LAB)
 # `traced`: how many pairs of requester and responder are traced at the level of `trace`; no other application is.

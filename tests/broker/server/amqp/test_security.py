@@ -3,6 +3,7 @@
 import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,13 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     users.write(folder / "users")
     settings = Settings(
         name="guarded-amqp", users=folder / "users", tls_certificate=folder / "own", tls_key=folder / "own",
-        listen=("tcp:127.0.0.1:0", "tls:127.0.0.1:0"),
+        tls_client_ca=folder / "clients", listen=("tcp:127.0.0.1:0", "tls:127.0.0.1:0"),
     )  # fmt: skip
+    clients = trustme.CA()
+    clients.cert_pem.write_to_path(folder / "clients")
+    for authority, name in ((clients, "ann"), (clients, "eve"), (trustme.CA(), "stranger")):
+        certificate = authority.issue_cert(f"{name}@example.org", common_name=name)
+        certificate.private_key_and_cert_chain_pem.write_to_path(folder / name)
     with LocalBroker.in_thread(settings) as local:
         yield local
 
@@ -95,12 +101,65 @@ def test_right_that_is_missing_is_unauthorized_access(guarded: LocalBroker) -> N
         assert bob.error(Detach) == "amqp:unauthorized-access"
 
 
-def test_tls(guarded: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = Path(str(guarded.broker.settings.tls_certificate)).parent
-    assert tmp_path_factory.getbasetemp() in folder.parents
+def over_tls(broker: LocalBroker, client: str = "") -> RawAmqp:
+    """A connection with the certificate of this client, if any."""
+    folder, port = Path(str(broker.broker.settings.tls_certificate)).parent, broker.addresses[1].port
     context = ssl.create_default_context(cafile=str(folder / "ca"))
-    port = guarded.addresses[1].port
-    peer = context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="127.0.0.1")
-    with RawAmqp(port, peer) as client:
+    if client:
+        context.load_cert_chain(folder / client)
+    sock = socket.create_connection(("127.0.0.1", port))
+    return RawAmqp(port, context.wrap_socket(sock, server_hostname="127.0.0.1"))
+
+
+def test_tls(guarded: LocalBroker) -> None:
+    with over_tls(guarded) as client:
         assert client.log_in("PLAIN", plain("ann")) == 0
         assert client.open().container_id == "guarded-amqp"
+
+
+def test_certificate_lets_its_user_in(guarded: LocalBroker) -> None:
+    with over_tls(guarded, "ann") as client:
+        client.header(SASL_HEADER)
+        assert symbols(client.expect(SaslMechanisms).mechanisms) == ["EXTERNAL", "PLAIN"]
+    for response in (b"", b"ann"):
+        with over_tls(guarded, "ann") as client:
+            assert client.log_in("EXTERNAL", response) == 0
+            client.open()
+            client.begin()
+            assert client.sender("anything").target is not None
+
+
+@pytest.mark.parametrize(
+    ("client", "response"),
+    [("", b"not offered"), ("eve", b""), ("eve", b"ann"), ("ann", b"bob"), ("ann", b"\xff")],
+)
+def test_certificate_lets_nobody_else_in(guarded: LocalBroker, client: str, response: bytes) -> None:
+    with over_tls(guarded, client) as peer:
+        assert peer.log_in("EXTERNAL", response) == 1
+        assert peer.read() is None
+
+
+def test_certificate_of_another_authority_is_refused(guarded: LocalBroker) -> None:
+    answer = b""
+    with suppress(OSError), over_tls(guarded, "stranger") as client:
+        answer = client.header(SASL_HEADER)
+    assert not answer
+
+
+def test_proton_logs_in_by_its_certificate(guarded: LocalBroker) -> None:
+    proton = pytest.importorskip("proton.utils")
+    from proton import SSL, SSLDomain
+
+    if not SSL.present():
+        pytest.skip("this Proton was built without TLS")
+    folder = Path(str(guarded.broker.settings.tls_certificate)).parent
+    domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    domain.set_trusted_ca_db(str(folder / "ca"))
+    # Proton does not compare IP addresses with those of a certificate.
+    domain.set_peer_authentication(SSLDomain.VERIFY_PEER)
+    domain.set_credentials(str(folder / "ann"), str(folder / "ann"), None)
+    connection = proton.BlockingConnection(
+        f"amqps://127.0.0.1:{guarded.addresses[1].port}", 30, ssl_domain=domain, allowed_mechs="EXTERNAL"
+    )
+    connection.create_sender("anything")
+    connection.close()

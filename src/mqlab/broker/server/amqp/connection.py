@@ -23,6 +23,8 @@ from mqlab.broker.server.amqp.errors import (
 )
 from mqlab.broker.server.amqp.handshake import (
     ANONYMOUS,
+    ANYBODY,
+    EXTERNAL,
     PLAIN,
     ClientOpen,
     Login,
@@ -35,6 +37,7 @@ from mqlab.broker.server.amqp.producers import PLAIN as PLAIN_SESSION
 from mqlab.broker.server.amqp.sessions import AmqpSessions
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
+from mqlab.broker.server.peer_address import certified_name
 from mqlab.wire.amqp10.encoder import encode_symbols
 from mqlab.wire.amqp10.frames import (
     AMQP_FRAME,
@@ -180,7 +183,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     def _header(self, header: bytes) -> None:
         if header == SASL_HEADER and self._stage is Stage.HEADER:
             self._uses_sasl, self._stage = True, Stage.SASL_INIT
-            mechanisms = SaslMechanisms(encode_symbols([*self._mechanisms()]))
+            mechanisms = SaslMechanisms(encode_symbols(self._mechanisms()))
             self.write(SASL_HEADER)
             self.write(frame(0, encode_performative(mechanisms), SASL_FRAME))
         elif header == AMQP_HEADER and self._stage is Stage.HEADER_AFTER_SASL:
@@ -190,14 +193,16 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
             # Without SASL, as the broker asks for no password.
             self.write(AMQP_HEADER)
             self._stage = Stage.LOGIN
-            self._hello(Login(None, None))
+            self._hello(ANYBODY)
         else:
             # The specification: answer with the header that is supported, and close the connection.
             self.write(SASL_HEADER if self._stage is Stage.HEADER else AMQP_HEADER)
             self._fail_silently("this broker speaks AMQP 1.0 and needs SASL")
 
-    def _mechanisms(self) -> dict[str, str | None]:
-        return {PLAIN: None, ANONYMOUS: None} if self._broker.users is None else {PLAIN: None}
+    def _mechanisms(self) -> tuple[str, ...]:
+        if self._broker.users is None:
+            return (PLAIN, ANONYMOUS)
+        return (EXTERNAL, PLAIN) if certified_name(self._transport) else (PLAIN,)
 
     def _sasl_init(self, init: SaslInit) -> None:
         login = login_of(init, self._mechanisms())
@@ -208,7 +213,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
             self._hello(login)
 
     def _hello(self, login: Login) -> None:
-        self._state.commands.add_json(Kind.HELLO, {"version": native.VERSION, **login.hello()})
+        self._state.commands.add_json(Kind.HELLO, {"version": native.VERSION, **login})
 
     def _sasl_failed(self) -> None:
         self._fail_silently("no login with SASL")

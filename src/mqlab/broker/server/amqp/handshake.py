@@ -1,6 +1,6 @@
 """The beginning of an AMQP connection: protocol headers, SASL and `open`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -34,31 +34,27 @@ class Stage(Enum):
     CLOSED = auto()
 
 
-class Login(NamedTuple):
-    """The user and password of SASL, or None for both: anybody."""
-
-    user: str | None
-    password: str | None
-
-    def hello(self) -> dict[str, object]:
-        return {} if self.user is None else {"user": self.user, "password": self.password or ""}
+# The fields of a HELLO of the native protocol: user and password; that the client's certificate names the user; none
+# for anybody.
+Login = Mapping[str, str | bool]
+ANYBODY: Final[Login] = {}
 
 
-def login_of(init: SaslInit, offered: Mapping[str, str | None]) -> Login | None:
-    """The login that a client asks for; None if the mechanism is not offered, or the response is malformed.
-
-    `offered`: the mechanisms, and the user that each implies, if any.
-    """
+def login_of(init: SaslInit, offered: Collection[str]) -> Login | None:
+    """The login that a client asks for; None if the mechanism is not offered, or the response is malformed."""
     if init.mechanism not in offered:
         return None
-    if init.mechanism != PLAIN:
-        return Login(None, None)
-    parts = (init.initial_response or b"").split(b"\0")
-    if len(parts) != 3:
-        return None
+    response = init.initial_response or b""
     try:
-        return Login(parts[1].decode(), parts[2].decode())
-    except UnicodeDecodeError:
+        if init.mechanism == EXTERNAL:
+            # The response is the user that the client wants to be; empty: the one of the certificate.
+            return {"external": True, **({"user": response.decode()} if response else {})}
+        if init.mechanism != PLAIN:
+            return ANYBODY
+        _, user, password = response.split(b"\0")
+        return {"user": user.decode(), "password": password.decode()}
+    except ValueError:
+        # Not two separators, or no text.
         return None
 
 

@@ -27,7 +27,7 @@ from mqlab.broker.server.native.refusal_frames import (
     reply_key,
 )
 from mqlab.broker.server.native.send_coalescing import KEEP_IN_PLACE, SEQUENCE_NUMBERS, SendCoalescer, send_individually
-from mqlab.broker.server.peer_address import peer_of
+from mqlab.broker.server.peer_address import certified_name, peer_of
 from mqlab.broker.server.refusal_log import with_refusal_log
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.broker.server.trace.recording import TracedConnection
@@ -105,10 +105,9 @@ class NativeServerConnection(FrameReader, EffectEncoder):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
-        self.peer = peer_of(transport)
-        refusal = self._broker.guard.admit(self.peer)
-        if refusal is not None:
-            self.fail("limit", refusal)
+        self.peer, self._handshake.certified_name = peer_of(transport), certified_name(transport)
+        if (reason := self._broker.guard.admit(self.peer)) is not None:
+            self.fail("limit", reason)
             return
         self._broker.connections.add(self)
         self._guard_reading()

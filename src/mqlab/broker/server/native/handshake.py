@@ -31,6 +31,8 @@ class NativeHandshake:
     def __init__(self, broker: Broker, connection: HandshakingConnection) -> None:
         self._broker = broker
         self._connection = connection
+        # The user that the client's certificate names, or "".
+        self.certified_name = ""
         self._hello_received = False
         # The client ends an older connection with the same client id.
         self._takes_over = False
@@ -54,11 +56,24 @@ class NativeHandshake:
             self._accept(ANYONE, client_id)
             return
         name, password = hello.get("user"), hello.get("password")
+        if hello.get("external") is True:
+            self._log_in_by_certificate(name, client_id)
+            return
         if not isinstance(name, str) or not isinstance(password, str):
             self._connection.fail("login", "this broker needs a user and a password")
             return
         task = asyncio.ensure_future(self._log_in(name, password, client_id))
         self._broker.hold_task(task)
+
+    def _log_in_by_certificate(self, name: object, client_id: str) -> None:
+        """`name`: who the client wants to be, if it says so. Raises ProtocolError."""
+        certified = self.certified_name
+        assert self._broker.users is not None
+        user = self._broker.users.named(certified) if certified and name in (None, certified) else None
+        if user is None:
+            self._connection.fail("login", "the client's certificate does not name this user of the broker")
+        else:
+            self._accept(user, client_id)
 
     async def _log_in(self, name: str, password: str, client_id: str) -> None:
         broker, connection = self._broker, self._connection
