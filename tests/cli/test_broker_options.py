@@ -43,14 +43,14 @@ def test_the_defaults_shown_are_the_defaults() -> None:
 # A value of each setting that is not its default.
 OTHERS = {
     "data": "d", "listen": "tcp:127.0.0.1:1", "open_to_network": "yes", "users": "u", "tls_certificate": "c",
-    "tls_key": "k", "tls_client_ca": "a", "metrics": "127.0.0.1:2", "sync": "off", "group_delay": "3", "disk_marks": "4", "disk_delay": "d",
-    "memory_limit": "5MiB", "producer_window": "6KiB", "segment_size": "70000", "preallocate": "no",
-    "log_length": "8MB", "file_trace": "f", "queue_limit": "9", "message_limit": "10", "when_full": "refuse",
-    "save_extent": "11KB", "retrieval": "scan", "redelivery_limit": "12", "dead_letters": "queue:dead",
-    "expired": "queue:late", "duplicate_window": "13", "name": "B1", "monitoring": "high", "trace": "low",
-    "trace_file": "s", "api_trace": "a", "api_trace_internal": "yes", "remotes": "orders=queue:orders@B2",
-    "channels": "B2=tcp:127.0.0.1:3", "busy_wait": "14", "web_origins": "https://example.org",
-    "max_message_size": "2MiB",
+    "tls_key": "k", "tls_client_ca": "a", "metrics": "127.0.0.1:2", "sync": "off", "group_delay": "3",
+    "disk_marks": "4", "disk_delay": "d", "memory_limit": "5MiB", "producer_window": "6KiB", "segment_size": "70000",
+    "preallocate": "no", "log_length": "8MB", "file_trace": "f", "queue_limit": "9", "message_limit": "10",
+    "when_full": "refuse", "save_extent": "11KB", "retrieval": "scan", "redelivery_limit": "12",
+    "dead_letters": "queue:dead", "expired": "queue:late", "duplicate_window": "13", "name": "B1",
+    "monitoring": "high", "trace": "low", "trace_file": "s", "api_trace": "a", "api_trace_internal": "yes",
+    "remotes": "orders=queue:orders@B2", "channels": "B2=tcp:127.0.0.1:3", "busy_wait": "14",
+    "web_origins": "https://example.org", "max_message_size": "2MiB",
 }  # fmt: skip
 
 

@@ -47,9 +47,16 @@ Link = ConsumerLink | SubscriptionLookup | IncomingLink
 class AmqpSession:
     """A session has one channel number in both directions, and a link one handle."""
 
-    def __init__(self, context: AmqpContext, channel: int, begin: Begin) -> None:
+    def __init__(
+        self, context: AmqpContext, channel: int, begin: Begin, due: "dict[AmqpSession, None]"
+    ) -> None:  # fmt: skip
+        """`due`: the sessions whose `end_turn` is called; the session adds itself when it may have something to write.
+
+        A connection may have hundreds of sessions, and a turn concerns a few.
+        """
         self.channel = channel
         self._context = context
+        self._due = due
         self._links: dict[int, Link] = {}
         self._next_incoming = begin.next_outgoing_id
         self._incoming_window = limits.AMQP_WINDOW
@@ -120,6 +127,7 @@ class AmqpSession:
 
     def transfer(self, transfer: Transfer, payload: bytes) -> None:
         """Raises SessionError."""
+        self._due[self] = None
         self._next_incoming = (self._next_incoming + 1) & _SERIAL
         self._incoming_window -= 1
         if self._incoming_window < 0:
@@ -191,6 +199,7 @@ class AmqpSession:
     def end(self) -> None:
         """The client ends the session: the broker does so after the outcomes of all deliveries, see `end_turn`."""
         self.is_ending = True
+        self._due[self] = None
         for link in [*self._links.values()]:
             if isinstance(link, IncomingLink):
                 link.detach(None)
@@ -212,6 +221,7 @@ class AmqpSession:
         delivery = self._outgoing.send(link.handle, message, settled=settled)
         if settled:
             self._presettled[link] = None
+            self._due[self] = None
         else:
             self._unsettled[delivery] = link, number
 
@@ -221,6 +231,7 @@ class AmqpSession:
 
     def settle_incoming(self, delivery: int, state: Encoded) -> None:
         self._outcomes.append((delivery, state))
+        self._due[self] = None
 
     def detached(self, handle: int) -> None:
         self._links.pop(handle, None)
@@ -228,6 +239,7 @@ class AmqpSession:
     def detaching(self, link: IncomingLink) -> None:
         self._links.pop(link.handle, None)
         self._detaching[link.handle] = link
+        self._due[self] = None
 
     def is_detaching(self, handle: int) -> bool:
         return handle in self._detaching
@@ -241,6 +253,7 @@ class AmqpSession:
 
     def needs_credit(self, link: IncomingLink) -> None:
         self._needing_credit[link] = None
+        self._due[self] = None
 
     def _linked(self, handle: int) -> Link:
         link = self._links.get(handle)
@@ -262,6 +275,11 @@ class AmqpSession:
         """Whether the client does not know the outcome of a delivery yet."""
         links = (*self._links.values(), *self._detaching.values())
         return any(isinstance(link, IncomingLink) and link.has_unsettled for link in links)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something waits that the end of a later turn may write."""
+        return bool(self._needing_credit or self._detaching or self.is_ending)
 
     def end_turn(self) -> bool:
         """Write what the frames of this turn have caused. Return whether the session has ended."""

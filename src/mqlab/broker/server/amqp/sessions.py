@@ -25,6 +25,8 @@ class AmqpSessions:
         self._by_channel: dict[int, AmqpSession] = {}
         # Channels of sessions that the broker has ended; the client's frames are ignored until its `end`.
         self._failed_channels: set[int] = set()
+        # Sessions that may have something to write at the end of the turn.
+        self._due: dict[AmqpSession, None] = {}
 
     def is_ready(self, channel: int, performative: Begin | Attach | Close) -> bool:
         """Whether the frame can be handled now.
@@ -63,12 +65,17 @@ class AmqpSessions:
 
     def end_turn(self) -> None:
         """Write outcomes, and end the links and sessions that the client has ended."""
-        for session in [*self._by_channel.values()]:
-            if session.end_turn():
+        for session in [*self._due]:
+            is_open = self._by_channel.get(session.channel) is session
+            if is_open and session.end_turn():
                 del self._by_channel[session.channel]
+            elif is_open and session.is_due:
+                continue
+            del self._due[session]
 
     def clear(self) -> None:
         self._by_channel.clear()
+        self._due.clear()
 
     def _handle(self, session: AmqpSession, performative: object, payload: bytes) -> None:
         """Raises SessionError, AmqpConditionError and AmqpDecodeError."""
@@ -97,5 +104,5 @@ class AmqpSessions:
         if begin.remote_channel is not None:
             raise AmqpConditionError(NOT_ALLOWED, "the broker has begun no session")
         self._failed_channels.discard(channel)
-        session = self._by_channel[channel] = AmqpSession(self._context, channel, begin)
+        session = self._by_channel[channel] = AmqpSession(self._context, channel, begin, self._due)
         self._context.write(channel, encode_performative(session.answer()))
