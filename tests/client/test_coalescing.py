@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.server.raw_client import client, in_loop, local
+from mqlab.broker import limits
+from mqlab.broker.settings import Settings
 from mqlab.client import RefusedError, aio, connect
 from mqlab.client.connection import NativeClientConnection
 from mqlab.client.headers import MessageEncoder, ProducerDefaults
@@ -167,6 +169,43 @@ async def test_a_frame_holds_a_bounded_number_of_messages_and_bytes() -> None:
     assert [frame.first for frame in frames] == [*itertools.accumulate(amounts[:-1], initial=1)]
     assert max(amounts) == 4096
     assert max(len(frame.payload) for frame in frames if frame.amount > 1) < 500_000
+
+
+@pytest.mark.parametrize(
+    ("more_credit", "frame_limit", "lengths"),
+    [
+        (1 << 26, 1 << 26, [1_000_000, 1_000_000]),
+        # The second frame has no credit for so much.
+        (100_000, 1 << 26, [1_000_000, 250_000]),
+        (1 << 26, 1 << 20, [250_000, 250_000]),
+    ],
+)
+@in_loop
+async def test_a_frame_is_long_if_the_broker_takes_it_and_the_credit_lasts(
+    more_credit: int, frame_limit: int, lengths: list[int]
+) -> None:
+    connection, writes = connected()
+    producer = producer_of(connection, 1, [])
+    producer.handle(native.Frame(Kind.CREDIT, 0, 1, 1, 0, more_credit, b""))
+    connection.frame_limit = frame_limit
+    bodies = [bytes(1000) for _ in range(3000)]
+    producer.gather(bodies)
+    await turns()
+    frames = [*itertools.chain(*writes.frames)]
+    for frame, length in zip(frames, lengths, strict=False):
+        assert length <= len(frame.payload) < 1.2 * length
+
+
+@in_loop
+async def test_the_frames_of_single_sends_fit_the_smallest_limit_of_a_broker() -> None:
+    async with running(Settings(max_message_size=limits.FRAME_LEAST, listen=("tcp:127.0.0.1:0",))) as (_, (address,)):
+        session = await (await aio.connect(str(address))).session()
+        producer = await session.producer("queue:q")
+        for body in (small := numbers(0, 10_000)):
+            await producer.send(body)
+        for body in (large := [bytes([n % 256]) * 1000 for n in range(3000)]):
+            await producer.send(body)
+        assert await receive(await session.consumer("queue:q"), 13_000) == small + large
 
 
 # Errors and transactions

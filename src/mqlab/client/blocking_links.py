@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 # The messages of a producer that may be unsent before `send` blocks.
 _MAX_UNSENT_ROWS: Final = 4 * MAX_ROWS
-_MAX_UNSENT_BYTES: Final = 16 * MAX_BYTES
+_MAX_UNSENT_BYTES: Final = 4 * MAX_BYTES
 # In mode `auto`, how long an acknowledgement may be delayed.
 _ACKNOWLEDGE_DELAY_S: Final = 0.002
 

@@ -25,9 +25,11 @@ from mqlab.wire.native.frames import Flag, Frame, Kind
 
 # Single sends are coalesced into one batch, up to these bounds.
 MAX_ROWS: Final = 4096
-MAX_BYTES: Final = 256 * 1024
+MAX_BYTES: Final = 1024 * 1024
+# Without credit for more, so that a producer overdraws little, or if the broker takes no frames of twice `MAX_BYTES`.
+_LEAST_BYTES: Final = 256 * 1024
 # A frame can be full of bodies up to this size only by their number: they are not counted in bytes.
-SMALL_BYTES: Final = MAX_BYTES // MAX_ROWS
+SMALL_BYTES: Final = _LEAST_BYTES // MAX_ROWS
 _MAX_CONSECUTIVE_SENDS: Final = 128
 
 _PERSISTENT, _CONFIRM = int(Flag.PERSISTENT), int(Flag.CONFIRM)
@@ -279,13 +281,18 @@ class Producer:
         try:
             while self._unsent and self._error is None and self._credit > 0:
                 unsent = self._unsent
-                rows = _rows_of_frame(unsent)
+                rows = _rows_of_frame(unsent, self._max_frame_bytes)
                 self._unsent, self._open, self._large_bytes = unsent[rows:], None, 0
                 self._write(as_singles(self.encoder.batch(unsent[:rows])), 0)
         finally:
             self._flushing = False
         if not self._unsent and self in self._gathering:
             self._gathering.remove(self)
+
+    @property
+    def _max_frame_bytes(self) -> int:
+        has_room = self._connection.frame_limit >= 2 * MAX_BYTES and self._credit >= MAX_BYTES
+        return MAX_BYTES if has_room else _LEAST_BYTES
 
     def _write(self, payload: Payload, flags: int) -> None:
         data, rows, _ = payload
@@ -296,9 +303,9 @@ class Producer:
         self._connection.send_messages(self._session, self._link, first, payload, flags)
 
 
-def _rows_of_frame(bodies: list[bytes]) -> int:
+def _rows_of_frame(bodies: list[bytes], max_bytes: int) -> int:
     """How many of these bodies, from the first on, one frame takes."""
     most = bodies[:MAX_ROWS]
-    if sum(map(len, most)) <= MAX_BYTES:
+    if sum(map(len, most)) <= max_bytes:
         return len(most)
-    return bisect_left([*accumulate(map(len, most))], MAX_BYTES) + 1
+    return bisect_left([*accumulate(map(len, most))], max_bytes) + 1
