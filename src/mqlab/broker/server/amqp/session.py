@@ -47,9 +47,7 @@ Link = ConsumerLink | SubscriptionLookup | IncomingLink
 class AmqpSession:
     """A session has one channel number in both directions, and a link one handle."""
 
-    def __init__(
-        self, context: AmqpContext, channel: int, begin: Begin, due: "dict[AmqpSession, None]"
-    ) -> None:  # fmt: skip
+    def __init__(self, context: AmqpContext, channel: int, begin: Begin, due: "dict[AmqpSession, None]") -> None:
         """`due`: the sessions whose `end_turn` is called; the session adds itself when it may have something to write.
 
         A connection may have hundreds of sessions, and a turn concerns a few.

@@ -66,12 +66,13 @@ class AmqpSessions:
     def end_turn(self) -> None:
         """Write outcomes, and end the links and sessions that the client has ended."""
         for session in [*self._due]:
-            is_open = self._by_channel.get(session.channel) is session
-            if is_open and session.end_turn():
-                del self._by_channel[session.channel]
-            elif is_open and session.is_due:
+            self._due.pop(session, None)
+            if self._by_channel.get(session.channel) is not session:
                 continue
-            del self._due[session]
+            if session.end_turn():
+                del self._by_channel[session.channel]
+            elif session.is_due:
+                self._due[session] = None
 
     def clear(self) -> None:
         self._by_channel.clear()
