@@ -38,7 +38,7 @@ run: setup  ## the studies, quick, on the embedded broker, to a finished report
 	$(BIN)/mqlab run --scale quick $(ARGS)
 
 test: setup browser lint  ## everything that must hold, in some minutes
-	$(BIN)/python -m pytest -n 3 $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 test-cluster: setup  ## gets servers of HDFS and S3, and measures a run folder on each
 	$(PIP) '.[dev,cluster]'
