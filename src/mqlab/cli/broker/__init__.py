@@ -1,4 +1,4 @@
-"""`mqlab broker`: run the embedded broker, administer one that runs, examine its files. One file a command.
+"""`mqlab broker`: run the embedded broker, administer one that runs, examine its files. One file a subject.
 
 A command reads options, calls the broker's packages or the client library, and prints the result.
 """
@@ -8,15 +8,11 @@ import typer
 from mqlab.cli.broker.browse import browse
 from mqlab.cli.broker.channels import channels
 from mqlab.cli.broker.check import check
-from mqlab.cli.broker.delete import delete
 from mqlab.cli.broker.example_config import example_config
-from mqlab.cli.broker.list import list_all
 from mqlab.cli.broker.monitoring import monitoring
-from mqlab.cli.broker.move import move
 from mqlab.cli.broker.page import page
-from mqlab.cli.broker.purge import purge
+from mqlab.cli.broker.queues import delete, list_all, move, purge, show_one
 from mqlab.cli.broker.run import run_server
-from mqlab.cli.broker.show import show_one
 from mqlab.cli.broker.status import status
 from mqlab.cli.broker.trace import trace
 from mqlab.cli.broker.transactions import transactions
