@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
 JAVA_SETUP := scripts/java.sh
 BROWSER_SETUP := scripts/chromium.sh
+CLIENTS_SETUP := scripts/clients.sh
 
 .PHONY: help setup run test test-capacity test-cluster test-systems test-pages lint bench torture docs wheel clean
 
@@ -23,6 +24,11 @@ java:
 browser:
 	@$(BROWSER_SETUP)
 
+# After the Java runtime, which runs one of the clients.
+.PHONY: clients
+clients: setup
+	@$(CLIENTS_SETUP) $(BIN)
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@scripts/venv.sh $(PYTHON) $(VENV)
 	$(PIP) '.[dev]'
@@ -37,7 +43,7 @@ $(VENV)/spark-classes.jsa: $(VENV)/.installed | java
 run: setup  ## the studies, quick, on the embedded broker, to a finished report
 	$(BIN)/mqlab run --scale quick $(ARGS)
 
-test: setup browser lint  ## everything that must hold, in some minutes
+test: setup browser clients lint  ## everything that must hold, in some minutes
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 test-cluster: setup  ## gets servers of HDFS and S3, and measures a run folder on each
