@@ -171,6 +171,29 @@ def test_sentences_name_the_component_that_acts() -> None:
     assert headless == []
 
 
+def documented_tests() -> Iterator[tuple[str, str]]:
+    """Yield the path and the name of each test in the document about conformance; "" is all of a file."""
+    for section in (ROOT / "docs" / "conformance.md").read_text().split("\n## ")[1:]:
+        folder, path = re.findall("Paths are below `([^`]+)`", section)[0], ""
+        for file, test in re.findall(r"`((?:[\w/]+\.py)?)((?:::\w+)*)`", section):
+            if file:
+                path = file if "/" in file else f"{folder}/{file}"
+            if file or test:
+                yield path, test.rpartition("::")[2]
+
+
+def test_the_tests_of_the_document_about_conformance_exist() -> None:
+    named = {*documented_tests()}
+    assert len(named) > 100
+    missing = [
+        f"{path}::{test}"
+        for path, test in sorted(named)
+        if not (ROOT / path).is_file()
+        or (test and not re.search(rf"(?:def|class) {test}\b", (ROOT / path).read_text()))
+    ]
+    assert missing == []
+
+
 def test_lines_of_documents_are_short() -> None:
     """A row of a table is one line, and a URL cannot be wrapped."""
     wide = [

@@ -1,4 +1,4 @@
-"""The examples for JavaScript and Java, with the real clients: rhea, mqtt.js, stompjs; Qpid JMS, Paho."""
+"""The examples for JavaScript, Java and Go, with the real clients: rhea, mqtt.js, stompjs; Qpid JMS, Paho; go-stomp."""
 
 import os
 import shutil
@@ -72,3 +72,25 @@ def test_java_clients(tmp_path: Path) -> None:
     ended = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.stdout.splitlines() == ["ok Qpid JMS", "ok Paho"], ended.stderr
     assert ended.returncode == 0
+
+
+def test_go_client(tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        skip_or_fail("Go is not installed")
+    folder = tmp_path / "go"
+    shutil.copytree(EXAMPLES / "go", folder)
+    # Go keeps the modules in a cache of its own.
+    got = subprocess.run(
+        ["go", "mod", "download"], cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    if got.returncode:
+        skip_or_fail(f"Go cannot get the client: {got.stderr[-300:]}")
+    command = ["go", "test", "-v", "-count=1"]
+    ended = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    passed = {line.split()[2] for line in ended.stdout.splitlines() if line.strip().startswith("--- PASS: ")}
+    about = ("an order comes with its headers", "an order that is not accepted comes again",
+             "an order and its invoice are one transaction", "a quiet client stays connected")  # fmt: skip
+    assert passed == {"TestGoStomp", *(f"TestGoStomp/{one.replace(' ', '_')}" for one in about)}, ended.stdout

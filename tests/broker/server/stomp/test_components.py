@@ -137,6 +137,11 @@ def test_heart_beats_are_negotiated(said: str, beat: int, expect: int) -> None:
     assert (greeting.send_ms, greeting.expect_ms) == (beat, expect)
 
 
+def test_1_0_has_no_heart_beats() -> None:
+    greeting = parse_connect({"heart-beat": "1000,2000"})
+    assert (greeting.version, greeting.send_ms, greeting.expect_ms) == ("1.0", 0, 0)
+
+
 @pytest.mark.parametrize("said", ["", "1", "a,b", "-1,0", "1,2,3", "1.5,2", "99999999999,0", "٣,٣"])
 def test_heart_beats_that_are_none(said: str) -> None:
     with pytest.raises(StompError, match="heart-beat"):

@@ -55,7 +55,7 @@ class StompSocket(Protocol):
     def set_varying_headers(self, headers: frozenset[str]) -> None:
         """Frames that differ only in the values of these headers can be handled together."""
 
-    def login_done(self, version: str, send_ms: int, expect_ms: int) -> None:
+    def login_done(self, send_ms: int, expect_ms: int) -> None:
         """The login is done. The intervals of heart-beats that the broker sends, and expects; 0: none."""
 
     def write(self, data: bytes) -> None: ...

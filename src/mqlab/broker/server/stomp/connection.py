@@ -79,14 +79,13 @@ class StompServerConnection(ProtocolConnection[StompFrame | FrameRun]):
 
     # For decoder and encoder
 
-    def login_done(self, version: str, send_ms: int, expect_ms: int) -> None:
+    def login_done(self, send_ms: int, expect_ms: int) -> None:
         """The login is done: the limits of frames are those of the settings."""
         self._splitter.limits = Limits(
             limits.STOMP_HEADERS, limits.STOMP_HEADER, limits.STOMP_HEAD, self._frame_limit - limits.STOMP_HEAD_ROOM
         )
-        send_s, expect_s = (send_ms / 1000, expect_ms / 1000) if version != "1.0" else (0.0, 0.0)
         self._heartbeats = Heartbeats(
-            send_s, expect_s * _TOLERANCE, partial(self._write_now, b"\n"),
+            send_ms / 1000, expect_ms / 1000 * _TOLERANCE, partial(self._write_now, b"\n"),
             partial(self.refuse, "no heart-beat arrived in time"),
         )  # fmt: skip
 

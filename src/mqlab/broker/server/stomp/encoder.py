@@ -51,7 +51,7 @@ class StompEncoder:
             "heart-beat": heart_beat,
         }
         components.socket.write(encode(StompFrame("CONNECTED", headers), connect_headers.version))
-        components.socket.login_done(connect_headers.version, connect_headers.send_ms, connect_headers.expect_ms)
+        components.socket.login_done(connect_headers.send_ms, connect_headers.expect_ms)
         components.commands.add_json(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN)
 
     def _deliver(self, frame: Frame) -> None:

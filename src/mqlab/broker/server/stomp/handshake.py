@@ -25,7 +25,11 @@ class UnsupportedVersionError(StompError):
 
 def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     """Raises StompError."""
+    version = _version(headers.get("accept-version", "1.0"))
     send_ms, expect_ms = _heart_beat(headers.get("heart-beat", "0,0"))
+    if version == "1.0":
+        # It has no heart-beats. A client that is told of some would miss them.
+        send_ms = expect_ms = 0
     hello: dict[str, object] = {
         "version": native.VERSION,
         "client_id": headers.get("client-id", ""),
@@ -33,7 +37,7 @@ def parse_connect(headers: Mapping[str, str]) -> ConnectHeaders:
     }
     if "login" in headers:
         hello |= {"user": headers["login"], "password": headers.get("passcode", "")}
-    return ConnectHeaders(_version(headers.get("accept-version", "1.0")), send_ms, expect_ms, hello)
+    return ConnectHeaders(version, send_ms, expect_ms, hello)
 
 
 def _version(accepted: str) -> str:
