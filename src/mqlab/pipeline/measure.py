@@ -31,7 +31,6 @@ from mqlab.pipeline.schema import TABLES
 from mqlab.pipeline.shared_folder import examine
 from mqlab.pipeline.tables.audit import audits, copies_per_message
 from mqlab.pipeline.tables.broker_samples import broker_samples, depths, onset
-from mqlab.pipeline.tables.points.comparisons import comparisons
 from mqlab.pipeline.tables.faults import (
     fault_effects,
     fault_latencies,
@@ -41,18 +40,19 @@ from mqlab.pipeline.tables.faults import (
     fault_silences,
     received_messages,
 )
-from mqlab.pipeline.tables.points.impacts import impacts
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
 from mqlab.pipeline.tables.latency import durations, latencies, latency_slots, observations
 from mqlab.pipeline.tables.noise import noise, used_runs
 from mqlab.pipeline.tables.operations import operations
+from mqlab.pipeline.tables.points.comparisons import comparisons
+from mqlab.pipeline.tables.points.impacts import impacts
 from mqlab.pipeline.tables.points.peaks import peaks
+from mqlab.pipeline.tables.points.summary import measures, run_measures
 from mqlab.pipeline.tables.rates import rates, totals
 from mqlab.pipeline.tables.resources import bottlenecks, resources, usage
 from mqlab.pipeline.tables.run_facts import run_facts
 from mqlab.pipeline.tables.series import paces, series
 from mqlab.pipeline.tables.steadiness import unsteady
-from mqlab.pipeline.tables.points.summary import measures, run_measures
 from mqlab.pipeline.tables.travel import travel
 from mqlab.study import Exhibit
 
