@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
+from cproton import isnull, pn_collector_peek, pn_event_type
 from proton import (
     Collector,
     Condition,
@@ -30,6 +31,14 @@ _TICK_INTERVAL_S: Final = 5.0
 _MAX_FRAME_BYTES: Final = 64 * 1024
 # After a read of at least so many bytes more may be waiting, and Proton takes tens of microseconds for each message.
 _FULL_READ_BYTES: Final = 64 * 1024
+# The events that are handled. Proton's classes take microseconds to wrap one, and most are of other kinds.
+_HANDLED: Final = frozenset(
+    kind.number
+    for kind in (
+        Event.DELIVERY, Event.LINK_REMOTE_DETACH, Event.LINK_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE,
+        Event.CONNECTION_REMOTE_CLOSE, Event.TRANSPORT_ERROR,
+    )
+)  # fmt: skip
 
 
 class LinkHandler(Protocol):
@@ -54,6 +63,7 @@ class Amqp10Client(WaitingProtocol):
         self.connection.collect(self._collector)
         self._proton = Transport()
         self._tick_timer: asyncio.TimerHandle | None = None
+        self._process_is_due = False
 
     @classmethod
     async def open(cls, address: str, container: str, user: str = "", password: str = "") -> "Amqp10Client":
@@ -101,6 +111,19 @@ class Amqp10Client(WaitingProtocol):
             self._proton.pop(size)
             self._handle_events()
         self._wake()
+
+    def process_soon(self) -> None:
+        """`process` in the next turn of the loop: once for all links that have something to send in this one."""
+        if not self._process_is_due:
+            self._process_is_due = True
+            asyncio.get_running_loop().call_soon(self._process_due)
+
+    def _process_due(self) -> None:
+        self._process_is_due = False
+        try:
+            self.process()
+        except DriverError as error:
+            self._fail(str(error))
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         if not condition():
@@ -175,7 +198,12 @@ class Amqp10Client(WaitingProtocol):
 
     def _handle_events(self) -> None:
         collector = self._collector
-        while (event := collector.peek()) is not None:
+        while not isnull(bare := pn_collector_peek(collector._impl)):
+            if pn_event_type(bare) not in _HANDLED:
+                collector.pop()
+                continue
+            event = collector.peek()
+            assert event is not None
             kind = event.type
             if kind == Event.DELIVERY:
                 delivery = event.delivery

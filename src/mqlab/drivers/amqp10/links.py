@@ -101,7 +101,11 @@ class SendingLink(ProtonLink):
                 else:
                     self._unconfirmed += 1
             at += credit
-            client.process()
+            if settled:
+                client.process()
+            else:
+                # The role waits for the outcome: others may send in this turn as well.
+                client.process_soon()
             await client.wait_writable()
 
     async def wait_confirmed(self) -> None:
@@ -164,7 +168,7 @@ class ReceivingLink(ProtonLink):
         for delivery in deliveries:
             delivery.settle()
         self.link.flow(len(deliveries))
-        self.client.process()
+        self.client.process_soon()
 
 
 class Amqp10Sender(Sender):
