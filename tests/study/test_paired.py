@@ -127,6 +127,46 @@ def test_metrics_of_the_same_runs_are_moderated_by_such_figures_of_all_points() 
     assert degrees > 2
 
 
+@pytest.mark.parametrize("others", [3, 8])
+def test_metrics_of_a_single_run_go_together_as_they_do_at_enough_other_points(others: int) -> None:
+    chance, study = random.Random(11), StudyRounds(1)
+    for point in range(9):
+        # Where the ratio is not asked for, a metric alone.
+        has_both = point < others or point == 8
+        sent = {n: 1000 * math.exp(chance.gauss(0, 0.2)) for n in range(1 if point == 8 else 3)}
+        received = {n: 50 * value * math.exp(chance.gauss(0, 0.0005)) for n, value in sent.items()}
+        study.add("first", "sent" if has_both else "sent alone", ("grid", f"{point}"), point, sent)
+        study.add("first", "received" if has_both else "received alone", ("grid", f"{point}"), point, received)
+    sent_alone = study.find("first", "sent", ("grid", "8"))
+    received_alone = study.find("first", "received", ("grid", "8"))
+    if others < 4:
+        assert sent_alone is None
+        assert received_alone is None
+        return
+    assert sent_alone is not None
+    assert received_alone is not None
+    error, degrees = study.error({received_alone: 1.0, sent_alone: -1.0})
+    assert error < 0.002
+    assert 1 < degrees <= 8
+    both, _ = study.error({received_alone: 1.0, sent_alone: 1.0})
+    assert both > 0.2, "what changes both does not cancel in their sum"
+
+
+def test_metrics_of_a_single_run_are_apart_where_nothing_tells_how_they_go_together() -> None:
+    chance, study = random.Random(12), StudyRounds(1)
+    for point in range(12):
+        metric = ("sent", "received")[point % 2]
+        study.add(
+            "first", metric, ("grid", f"{point}"), point, {n: 1000 * math.exp(chance.gauss(0, 0.1)) for n in range(3)}
+        )
+    for metric in ("sent", "received"):
+        study.add("first", metric, ("grid", "one"), 12, {0: 1000.0})
+    runs = [study.find("first", metric, ("grid", "one")) for metric in ("received", "sent")]
+    one, other = (found for found in runs if found)
+    alone = [study.error({single: 1.0})[0] for single in (one, other)]
+    assert study.error({one: 1.0, other: -1.0})[0] == pytest.approx(math.hypot(*alone))
+
+
 def test_a_single_run_among_few_points_and_runs_without_a_rate_tell_nothing() -> None:
     study = StudyRounds(1)
     study.add("first", "rate", ("grid", "one"), 1, {1: 100.0})

@@ -127,7 +127,7 @@ class StudyRounds:
         add up as squares, with the degrees of freedom by Satterthwaite's formula. The noise of all points counts once.
         """
         noises, own, shared = [], 0, 0
-        for group in paired_groups(weights):
+        for group in self._groups(weights):
             noise = self._noise({runs: weights[runs] for runs in group})
             noises.append(noise)
             rounds = min(len(runs.values) for runs in group)
@@ -139,12 +139,26 @@ class StudyRounds:
         degrees = max(1, min(degrees, own + shared))
         return sqrt(variance) * look_quantile(degrees, self._looks) / t975(degrees), degrees
 
+    def _groups(self, weights: Mapping[MeasuredRuns, float]) -> list[list[MeasuredRuns]]:
+        """Those that are paired; and metrics of one single run, if other points tell how they go together."""
+        of_run: dict[Hashable, list[MeasuredRuns]] = {}
+        for runs in weights:
+            if len(runs.values) == 1:
+                of_run.setdefault((runs.system, runs.point, *runs.values), []).append(runs)
+        together = [
+            group
+            for group in of_run.values()
+            if len(group) > 1 and self._expected_of_metrics({runs: weights[runs] for runs in group})
+        ]
+        grouped = {runs for group in together for runs in group}
+        return [*together, *paired_groups(runs for runs in weights if runs not in grouped)]
+
     def _noise(self, weights: Mapping[MeasuredRuns, float]) -> RunNoise:
         """The variance of a figure of paired runs."""
         are_of_one_run = len(weights) > 1 and len({(runs.system, runs.point) for runs in weights}) == 1
         expected = self._expected_of_metrics(weights) if are_of_one_run else self._expected(weights)
         if any(runs.noise is None for runs in weights):
-            assert expected is not None  # of all single runs that are found
+            assert expected is not None  # of all single runs that are found, and of their metrics together
             return expected.moderate(None)
         own = _own_noise(weights)
         return expected.moderate(own) if expected else own
