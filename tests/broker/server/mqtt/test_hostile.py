@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,3 +236,49 @@ async def test_whatever_is_said(seed: int, tmp_path: Path, monkeypatch: pytest.M
         await peer.subscribe("still-here")
         await peer.publish("still-here", b"x", dup=False)
         assert (await peer.message()).body == b"x"
+
+
+@in_loop
+async def test_sessions_take_a_part_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = local()
+    monkeypatch.setattr(limits, "MQTT_STATE_SHARE", settings.memory_limit // 20_000)
+    kept: dict[str, Any] = {"clean": False, "properties": {Property.SESSION_EXPIRY: 1000}}
+    async with running(settings) as (_, (address,)):
+        first, later = await Peer.connect(address, "first", **kept), {Property.WILL_DELAY: 1000}
+        for number in range(100):
+            peer = await Peer.open(address)
+            peer.send(connect(f"more-{number}", will=Will("t", bytes(1000), properties=later), **kept))
+            reason = (await peer.packet(CONNACK)).rest[1]
+            peer.cut()
+            if reason:
+                break
+        assert reason == Reason.QUOTA_EXCEEDED
+        old = await Peer.open(address, 4)
+        old.send(connect("old", 4, clean=False))
+        assert (await old.packet(CONNACK)).rest == b"\0\x03"
+        # A session has room for no more packet ids, which messages with QoS 2 need.
+        first.send(publish("t", b"x", 2, 7))
+        assert (await first.packet(PUBREC)).rest[:3] == b"\0\x07" + bytes((Reason.QUOTA_EXCEEDED,))
+        assert await first.publish("t", b"x") == 0
+        # Those that are there go on, as do clients whose session ends with their connection.
+        assert (await Peer.connect(address, "more-1", **kept)).session_present
+        assert await (await Peer.connect(address, "short")).publish("t", b"x") == 0
+        # A session that ends makes room.
+        for left in range(number):
+            await Peer.connect(address, f"more-{left}")
+        first.send(publish("t", b"x", 2, 7))
+        assert (await first.packet(PUBREC)).rest[:2] == b"\0\x07"
+        first.send(acknowledge(PUBREL, 7))
+        assert (await first.packet(PUBCOMP)).rest == b"\0\x07"
+
+
+@in_loop
+async def test_a_client_that_connects_while_the_broker_ends(tmp_path: Path) -> None:
+    async with running(local(data=tmp_path / "data")) as (broker, _):
+        pass
+    socket, protocol = Socket(), MqttServerConnection(broker)
+    protocol.connection_made(socket)
+    protocol.data_received(connect("late", clean=False, properties={Property.SESSION_EXPIRY: 100}))
+    assert not broker.failure.done()
+    assert not broker.connections
+    assert not socket.open

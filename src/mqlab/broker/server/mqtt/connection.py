@@ -217,12 +217,16 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             except CommandError as error:
                 self.refuse_with(Reason.NOT_AUTHORIZED, str(error))
                 return
+        try:
+            self._c.session, present = self._c.mqtt.attach(
+                owner_name(native.user), request.client_id, self, clean_start=request.clean_start,
+                expiry_s=request.expiry_s, will=request.will,
+            )  # fmt: skip
+        except MqttViolationError as error:
+            self.refuse_with(error.reason, str(error))
+            return
         self._c.logged_in = True
         self._decoder.max_packet = self._max_packet
-        self._c.session, present = self._c.mqtt.attach(
-            owner_name(native.user), request.client_id, self, clean_start=request.clean_start,
-            expiry_s=request.expiry_s, will=request.will,
-        )  # fmt: skip
         self.write(connack(request.version, Reason.SUCCESS, present=present, properties=request.granted))
         self._heartbeats = Heartbeats(0, request.timeout_s, lambda: None, self._timed_out)
         commands = self._c.commands
