@@ -91,7 +91,8 @@ class AmqpSessions:
             case Flow():
                 session.flow(performative)
             case Attach():
-                session.attach(performative)
+                links = sum([one.links for one in self._by_channel.values()])
+                session.attach(performative, has_room=links < limits.LINKS_A_CONNECTION)
             case Detach():
                 session.detach(performative)
             case End():
