@@ -175,6 +175,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         self._splitter = AmqpFrameDecoder(limits.FRAME_BEFORE_HELLO)
         self._sessions.clear()
         self._context.consumers.clear()
+        self._context.producers.clear()
 
     def _written(self) -> None:
         self._sessions.end_turn()

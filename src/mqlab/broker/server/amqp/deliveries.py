@@ -84,6 +84,11 @@ class OutgoingTransfers:
                 else:
                     waiting[0] = chain((following,), waiting[0])
 
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._sizes.clear()
+        self.waiting_bytes = 0
+
     def _drop_first(self) -> None:
         self._waiting.popleft()
         self.waiting_bytes -= self._sizes.popleft()

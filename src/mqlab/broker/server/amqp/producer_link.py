@@ -122,13 +122,13 @@ class IncomingLink(ABC):
         context.unfinished_bytes += len(payload)
         self._begun += payload
 
-    def _drop_begun(self) -> None:
+    def drop_begun(self) -> None:
         if self._begun:
             self._context.unfinished_bytes -= len(self._begun)
             self._begun = bytearray()
 
     def _next_delivery(self) -> None:
-        self._drop_begun()
+        self.drop_begun()
         self._first = None
         self._count = (self._count + 1) & _SERIAL
         self._credit -= 1
@@ -197,7 +197,7 @@ class IncomingLink(ABC):
 
     def _release(self) -> None:
         """Take no more deliveries."""
-        self._drop_begun()
+        self.drop_begun()
         self._is_closed = True
 
 

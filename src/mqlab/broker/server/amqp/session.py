@@ -222,6 +222,15 @@ class AmqpSession:
         self._links.clear()
         self._context.write(self.channel, encode_performative(End(error.fields())))
 
+    def clear(self) -> None:
+        """The connection is lost."""
+        for link in (*self._links.values(), *self._detaching.values()):
+            if isinstance(link, IncomingLink):
+                link.drop_begun()
+        for kept in (self._links, self._detaching, self._unsettled, self._outcomes, self._short_of_window):
+            kept.clear()
+        self._outgoing.clear()
+
     # For the links
 
     def transmit(self, link: ConsumerLink, number: int, message: bytes, *, settled: bool) -> None:

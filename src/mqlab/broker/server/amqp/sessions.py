@@ -75,6 +75,9 @@ class AmqpSessions:
                 self._due[session] = None
 
     def clear(self) -> None:
+        """The connection is lost: release the memory of the sessions."""
+        for session in self._by_channel.values():
+            session.clear()
         self._by_channel.clear()
         self._due.clear()
 
