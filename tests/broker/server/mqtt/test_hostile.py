@@ -15,9 +15,10 @@ from mqlab.broker import limits
 from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, MQTT
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.mqtt.connection import MqttServerConnection
+from mqlab.broker.server.mqtt.publishing import STORED_TOGETHER, parts_of
 from mqlab.broker.server.startup import running
 from mqlab.wire.mqtt import packets
-from mqlab.wire.mqtt.from_client import _FLAGS
+from mqlab.wire.mqtt.from_client import _FLAGS, PublishRun
 from mqlab.wire.mqtt.packets import packet, text
 from mqlab.wire.mqtt.properties import Property
 from mqlab.wire.mqtt.reasons import Reason
@@ -282,3 +283,26 @@ async def test_a_client_that_connects_while_the_broker_ends(tmp_path: Path) -> N
     assert not broker.failure.done()
     assert not broker.connections
     assert not socket.open
+
+
+def test_few_messages_with_qos_2_are_handled_at_once() -> None:
+    """The broker stores something for each of them, so others must have their turn in between."""
+    bodies = b"".join(b"%04d" % number for number in range(1000))
+    run = PublishRun(2 << 1, False, b"t", b"", [*range(1, 1001)], 1000, bodies)
+    parts = [*parts_of(run)]
+    assert max(part.rows for part in parts) == STORED_TOGETHER
+    assert sum(part.rows for part in parts) == 1000
+    assert [number for part in parts for number in part.ids] == run.ids
+    assert b"".join(part.bodies for part in parts) == bodies
+    assert [*parts_of(run._replace(flags=1 << 1))] == [run._replace(flags=1 << 1)]
+
+
+@in_loop
+async def test_many_messages_with_qos_2_in_one_read(tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"clean": False, "properties": {Property.SESSION_EXPIRY: 1000}}
+    async with running(local(data=tmp_path / "data")) as (_, (address,)):
+        peer, ids = await Peer.connect(address, "many", **kept), [*range(1, 1001)]
+        peer.send(b"".join(publish("t", b"x", 2, number) for number in ids))
+        assert [int.from_bytes((await peer.packet(PUBREC)).rest[:2], "big") for _ in ids] == ids
+        peer.send(b"".join(acknowledge(PUBREL, number) for number in ids))
+        assert [int.from_bytes((await peer.packet(PUBCOMP)).rest[:2], "big") for _ in ids] == ids
