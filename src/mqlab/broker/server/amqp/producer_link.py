@@ -72,7 +72,7 @@ class IncomingLink(ABC):
         self._attach = attach
         self._count = 0 if attach.initial_delivery_count is None else attach.initial_delivery_count
         self._credit = 0
-        # What has arrived of the current delivery, and its first transfer.
+        # The bytes of the current delivery that have arrived, and its first transfer.
         self._begun = bytearray()
         self._first: Transfer | None = None
         # Ids of the deliveries whose outcome the client does not know yet.

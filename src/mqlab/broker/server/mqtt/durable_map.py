@@ -20,7 +20,7 @@ log: Final = logging.getLogger("mqlab.broker")
 _KEY: Final = f"{PROPERTY}mqtt_key"
 _REMOVED: Final = f"{PROPERTY}mqtt_removed"
 
-# What an entry takes beside its key and value: it is a message on a queue.
+# Bytes of an entry beside its key and value: it is a message on a queue.
 _ENTRY_BYTES: Final = 1024
 
 Then = Callable[[], None]
