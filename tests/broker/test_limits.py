@@ -97,6 +97,7 @@ TESTED = {
     "AMQP_WINDOW": "server/amqp/test_protocol.py::test_session_window_is_kept_and_renewed",
     "AMQP_FRAME": "server/amqp/test_protocol.py::test_frame_after_login_is_limited",
     "AMQP_WAITING": "server/amqp/test_protocol.py::test_messages_beyond_the_credit_of_the_broker_wait",
+    "AMQP_UNSENT": "server/amqp/test_hostile.py::test_session_whose_window_is_closed_gets_no_more",
     "AMQP_SESSIONS": "server/amqp/test_protocol.py::test_channels_and_handles_are_limited",
     "AMQP_LINKS": "server/amqp/test_protocol.py::test_channels_and_handles_are_limited",
     "AMQP_IDLE": "server/amqp/test_protocol.py::test_idle_client_is_ended",

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvloop
 from ledger import Ledger
+from protocol_roles import AmqpProducer, MqttProducer
 from roles import Consumer, Producer, Role, TransactedForwarder, TwoPhaseForwarder
 from victim import Victim
 
@@ -47,7 +48,7 @@ class Figures:
 
 
 def make_roles(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer], list[Role]]:
-    """Confirmed sends, transactions of sends and of receipts, durable subscriptions, messages that move on."""
+    """Confirmed sends over each protocol, transactions, durable subscriptions, messages that move on."""
     producers = [
         Producer(victim, ledger, 1, "queue:plain", ("queue:plain",), 0),
         Producer(victim, ledger, 2, "queue:plain", ("queue:plain",), 0),
@@ -58,6 +59,10 @@ def make_roles(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer
         Producer(victim, ledger, 7, "topic:news.today", ("one", "other"), 0),
         Producer(victim, ledger, 8, "topic:news.today", ("one", "other"), 2),
         Producer(victim, ledger, 9, "queue:two phases", ("queue:decided",), 0),
+        MqttProducer(victim, ledger, 10, "mqtt", qos=1),
+        MqttProducer(victim, ledger, 11, "mqtt", qos=2),
+        AmqpProducer(victim, ledger, 12, "amqp"),
+        AmqpProducer(victim, ledger, 13, "plain"),
     ]
     consumers: list[Role] = [
         Consumer(victim, ledger, seed + 1, "queue:plain", transacted=False),
@@ -69,6 +74,8 @@ def make_roles(victim: Victim, ledger: Ledger, seed: int) -> tuple[list[Producer
         Consumer(victim, ledger, seed + 7, "topic:news.today", transacted=True, durable="other"),
         TwoPhaseForwarder(victim, ledger, seed + 8, "queue:two phases", "queue:decided"),
         Consumer(victim, ledger, seed + 9, "queue:decided", transacted=True),
+        Consumer(victim, ledger, seed + 10, "queue:mqtt", transacted=False),
+        Consumer(victim, ledger, seed + 11, "queue:amqp", transacted=True),
     ]
     return producers, consumers
 

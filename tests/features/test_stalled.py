@@ -11,7 +11,22 @@ from pathlib import Path
 
 import uvloop
 
+from broker.server.mqtt.mqtt_client import connect
 from mqlab.client import aio
+from mqlab.wire.amqp10.frames import AMQP_HEADER, EMPTY_FRAME, frame
+from mqlab.wire.amqp10.performatives import (
+    Attach,
+    Begin,
+    Open,
+    Source,
+    Target,
+    composite,
+    encode_performative,
+)
+from mqlab.wire.amqp10.performatives import (
+    Flow as FlowFrame,
+)
+from mqlab.wire.mqtt.packets import packet, text
 from mqlab.wire.native.bodies import encode
 
 from .broker_process import BrokerProcess
@@ -71,6 +86,37 @@ async def stall(address: str) -> list[aio.Connection]:
     return stalled
 
 
+def amqp_receivers(credit: int) -> bytes:
+    said: list[Open | Begin | Attach | FlowFrame] = [Open("stalled"), Begin(None, 0, 1000, 1000)]
+    for handle, name in enumerate(("queue:q", "topic:t")):
+        said.append(Attach(name, handle, True, source=composite(Source(name)), target=composite(Target())))
+        said.append(FlowFrame(0, 2**31 - 1, 0, 1, handle, 0, credit))
+    return AMQP_HEADER + b"".join(frame(0, encode_performative(one)) for one in said)
+
+
+async def stall_others(address: str) -> list[asyncio.Task[None]]:
+    """The same over AMQP 1.0, and over MQTT for the topic: what MQTT gets with QoS 0 from a queue is gone."""
+    mqtt = connect("deaf") + packet(0x82, b"\0\1\0" + text("t") + b"\0")
+    tasks = []
+    for said, answer in ((amqp_receivers(100), b"topic:t"), (amqp_receivers(1_000_000), b"topic:t"), (mqtt, b"\x90")):
+        # The stream reads 64 KiB at most that nobody wants.
+        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"), limit=32 * 1024)
+        writer.write(said)
+        await reader.readuntil(answer)
+        tasks.append(asyncio.ensure_future(stay(writer, b"" if said is mqtt else EMPTY_FRAME)))
+    return tasks
+
+
+async def stay(writer: asyncio.StreamWriter, sign_of_life: bytes) -> None:
+    """Until cancelled."""
+    try:
+        while True:
+            writer.write(sign_of_life)
+            await asyncio.sleep(10)
+    finally:
+        writer.transport.abort()
+
+
 async def flow(address: str, destination: str) -> Flow:
     session = await (await aio.connect(address)).session()
     return Flow(await session.producer(destination), await session.consumer(destination))
@@ -84,7 +130,7 @@ def test_stalled_consumers_cost_nobody_else_anything(
     async def run() -> None:
         async with BrokerProcess(tmp_path, "--config", str(tmp_path / "config.yaml")) as broker:
             watching = await aio.connect(broker.address)
-            stalled = await stall(broker.address)
+            stalled, others = await stall(broker.address), await stall_others(broker.address)
             flows = [await flow(broker.address, name) for name in ("queue:q", "topic:t")]
             with MemoryWatch(broker) as weighed:
                 receivers = [asyncio.ensure_future(one.receive()) for one in flows]
@@ -107,6 +153,9 @@ def test_stalled_consumers_cost_nobody_else_anything(
             assert weighed.peak <= LIMIT * 1.2, f"{weighed.peak / MIB:.1f} MiB"
             for connection in stalled:
                 await connection.drop()
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
             print(f"peak {weighed.peak / MIB:.1f} MiB, {of_queue.sent} and {of_topic.sent} messages")
 
     uvloop.run(asyncio.wait_for(run(), SECONDS + 100))

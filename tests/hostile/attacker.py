@@ -17,8 +17,9 @@ from collections import Counter
 
 import uvloop
 
-from .attacks import ATTACKS, Victim, connect
+from .attacks import ATTACKS
 from .payloads import Login
+from .peers import Victim, connect
 
 # Attacks at the same time.
 AT_ONCE = 12

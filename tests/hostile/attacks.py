@@ -2,81 +2,20 @@
 
 import asyncio
 import random
-import ssl
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
 
+from broker.server.mqtt.mqtt_client import connect as mqtt_connect
 from broker.server.stomp.stomp_clients import frame as stomp_frame
 from mqlab.broker import limits
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Flag, Kind
 
-from . import payloads
+from . import amqp_payloads, mqtt_payloads, payloads
+from .amqp_attacks import AMQP_ATTACKS
 from .frames import NUMBERS
-
-# Of queues that a guest may use; few, so that they are full soon and take little memory.
-QUEUES = [f"queue:guest.{number}" for number in range(3)]
-BODY = b"x" * 4096
-
-
-class Victim(NamedTuple):
-    """Where to attack, and as whom."""
-
-    port: int
-    tls_port: int
-    metrics_port: int
-    login: payloads.Login
-    tls: ssl.SSLContext
-
-
-class Peer:
-    """Bytes out and in."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-        self._stomp_over_websocket = False
-
-    async def write(self, *pieces: bytes) -> None:
-        """Waits no longer for a broker that does not read than it takes to be a nuisance."""
-        for piece in pieces:
-            if self.writer.is_closing():
-                raise ConnectionResetError
-            self.writer.write(payloads.websocket_frame(2, piece) if self._stomp_over_websocket else piece)
-        async with asyncio.timeout(0.5):
-            await self.writer.drain()
-
-    async def read(self, seconds: float = 0.5) -> bytes:
-        async with asyncio.timeout(seconds):
-            return await self.reader.read(1 << 16)
-
-    async def read_all(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while await self.reader.read(1 << 16):
-                    pass
-
-    async def speak_stomp(self, chance: random.Random, login: payloads.Login) -> None:
-        if chance.random() < 0.3:
-            await self.write(payloads.websocket_request(login))
-            await self.read()
-            self._stomp_over_websocket = True
-        await self.write(payloads.stomp_connect(login))
-        await self.read(5)
-
-
-Attack = Callable[[Victim, random.Random, Peer], Awaitable[None]]
-
-
-async def connect(victim: Victim, chance: random.Random, port: int | None = None, *, tls: bool | None = None) -> Peer:
-    """From one of some addresses of this machine: others are not judged by what these do."""
-    tls = port is None and chance.random() < 0.15 if tls is None else tls
-    port = port or (victim.tls_port if tls else victim.port)
-    from_address = (f"127.0.1.{chance.randrange(1, 9)}", 0)
-    context = victim.tls if tls else None
-    async with asyncio.timeout(5):
-        return Peer(*await asyncio.open_connection("127.0.0.1", port, ssl=context, local_addr=from_address))
+from .mqtt_attacks import MQTT_ATTACKS
+from .peers import BODY, QUEUES, Attack, Peer, Victim, connect
 
 
 async def enter(victim: Victim, peer: Peer) -> None:
@@ -103,18 +42,30 @@ def open_link(kind: Kind, link: int, session: int = 1, room: int = 0, **said: ob
 
 
 async def noise(victim: Victim, chance: random.Random, peer: Peer) -> None:
-    kinds = (payloads.native_before, payloads.stomp_before, payloads.websocket_before)
+    kinds = (
+        payloads.native_before, payloads.stomp_before, payloads.websocket_before, mqtt_payloads.mqtt_before,
+        amqp_payloads.amqp_before,
+    )  # fmt: skip
     await peer.write(chance.choice(kinds)(chance, victim.login))
     await peer.read_all(0.2)
 
 
 async def half_frames(victim: Victim, chance: random.Random, peer: Peer) -> None:
     """Begins of long frames, a byte at a time."""
-    if chance.random() < 0.5:
-        await enter(victim, peer)
-        await peer.write(open_session(1), native.header(Kind.ASK, length=limits.FRAME))
-    else:
-        await peer.write(native.header(Kind.HELLO, length=limits.FRAME_BEFORE_HELLO))
+    greeting = mqtt_connect("half", **victim.login)
+    begin = chance.choice((
+        (native.header(Kind.HELLO, length=limits.FRAME_BEFORE_HELLO),),
+        (payloads.native_hello(victim.login), open_session(1), native.header(Kind.ASK, length=limits.FRAME)),
+        (greeting[: chance.randrange(1, len(greeting))],), (mqtt_payloads.begun(0x10, limits.MQTT_CONNECT),),
+        (greeting, mqtt_payloads.begun(0x30, chance.choice(mqtt_payloads.LONG_PACKETS))),
+        (amqp_payloads.amqp_header(victim.login)[: chance.randrange(4, 12)],),
+        (amqp_payloads.amqp_header(victim.login), amqp_payloads.amqp_open(victim.login),
+         amqp_payloads.begun(chance.choice((9, limits.AMQP_FRAME)))),
+    ))  # fmt: skip
+    await peer.write(begin[0])
+    if len(begin) > 1:
+        await peer.read(5)
+        await peer.write(*begin[1:])
     for _ in range(20):
         await peer.write(b" ")
         await asyncio.sleep(0.02)
@@ -134,8 +85,12 @@ async def silence(victim: Victim, chance: random.Random, peer: Peer) -> None:  #
 async def storm(victim: Victim, chance: random.Random, peer: Peer) -> None:  # noqa: ARG001 - like the others
     for _ in range(40):
         one = await connect(victim, chance, tls=False)
-        if chance.random() < 0.5:
-            one.writer.write(payloads.native_hello(victim.login))
+        greeting = chance.choice((
+            b"", payloads.native_hello(victim.login), payloads.stomp_connect(victim.login),
+            mqtt_payloads.mqtt_connect(chance, victim.login),
+            amqp_payloads.amqp_header(victim.login) + amqp_payloads.amqp_open(victim.login, "storm"),
+        ))  # fmt: skip
+        one.writer.write(greeting)
         one.writer.transport.abort()
 
 
@@ -144,10 +99,10 @@ async def wrong_passwords(victim: Victim, chance: random.Random, peer: Peer) -> 
         "user": chance.choice(("owner", "guest", "nobody")),
         "password": f"wrong {chance.random()}",
     }
-    if chance.random() < 0.5:
-        await peer.write(payloads.native_hello(wrong))
-    else:
-        await peer.write(payloads.stomp_connect(wrong))
+    await peer.write(chance.choice((
+        payloads.native_hello(wrong), payloads.stomp_connect(wrong), mqtt_payloads.mqtt_connect(chance, wrong),
+        amqp_payloads.amqp_header(wrong),
+    )))  # fmt: skip
     await peer.read_all(1)
 
 
@@ -164,12 +119,21 @@ async def page(victim: Victim, chance: random.Random, peer: Peer) -> None:  # no
 
 
 async def fuzz(victim: Victim, chance: random.Random, peer: Peer) -> None:
-    if chance.random() < 0.5:
+    protocol = chance.randrange(4)
+    if protocol == 0:
         await enter(victim, peer)
         await peer.write(*payloads.native_after(chance, victim.login))
-    else:
+    elif protocol == 1:
         await peer.speak_stomp(chance, victim.login)
         await peer.write(*payloads.stomp_after(chance, victim.login))
+    else:
+        greeting, after = (
+            (mqtt_payloads.mqtt_connect(chance, victim.login), mqtt_payloads.mqtt_after),
+            (amqp_payloads.amqp_header(victim.login), amqp_payloads.amqp_after),
+        )[protocol - 2]
+        await peer.write(greeting)
+        await peer.read(5)
+        await peer.write(*after(chance, victim.login))
     await peer.read_all(0.2)
 
 
@@ -337,5 +301,5 @@ async def persistent(victim: Victim, chance: random.Random, peer: Peer) -> None:
 ATTACKS: tuple[Attack, ...] = (
     noise, half_frames, silence, storm, wrong_passwords, page, fuzz, questions, transactions, receipts,
     waiting_receives, temporaries, browsers, sessions_and_links, guesses, slow_reader, absurd_ranges, subscribing,
-    durable, selectors, persistent,
+    durable, selectors, persistent, *MQTT_ATTACKS, *AMQP_ATTACKS,
 )  # fmt: skip

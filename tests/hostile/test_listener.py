@@ -9,11 +9,14 @@ import random
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 import uvloop
 
+from .amqp_payloads import amqp_after, amqp_before, amqp_header
+from .mqtt_payloads import mqtt_after, mqtt_before, mqtt_connect
 from .payloads import (
     Login,
     http,
@@ -34,18 +37,23 @@ BATCHES, TRIES, AT_ONCE = 200 if TORTURE else 3, 50, 5
 # A client that the broker holds back gives up.
 HELD_SECONDS = 2.0
 Record = Callable[[str, object], None]
+Before = Callable[[random.Random, Login], bytes]
+After = Callable[[random.Random, Login], list[bytes]]
 
 
 def pieces(chance: random.Random, login: Login) -> tuple[str, list[bytes]]:
     """A protocol, and what is sent: the first piece alone, until it is answered."""
-    protocol = chance.choice(("native", "native", "stomp", "stomp", "websocket", "http"))
+    protocol = chance.choice(("native", "stomp", "mqtt", "amqp") * 2 + ("websocket", "http"))
     after = chance.random() < 0.5
     if protocol == "http":
         return protocol, http(chance, login)
-    before, opening, following = {
+    speaking: dict[str, tuple[Before, Callable[[Login], bytes], After]] = {
         "native": (native_before, native_hello, native_after), "stomp": (stomp_before, stomp_connect, stomp_after),
         "websocket": (websocket_before, websocket_request, websocket_after),
-    }[protocol]  # fmt: skip
+        "mqtt": (mqtt_before, partial(mqtt_connect, chance), mqtt_after),
+        "amqp": (amqp_before, amqp_header, amqp_after),
+    }  # fmt: skip
+    before, opening, following = speaking[protocol]
     return protocol, [opening(login), *following(chance, login)] if after else [before(chance, login)]
 
 

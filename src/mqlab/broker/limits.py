@@ -202,7 +202,9 @@ AMQP_CREDIT: Final = 1000
 AMQP_WINDOW: Final = 65_536
 AMQP_FRAME: Final = 128 * 1024
 AMQP_WAITING: Final = 4 * 1024 * 1024
-# Sessions of an AMQP connection, and links of a session.
+# Bytes of messages that wait for the window of an AMQP session: above, its links get no more from their queues.
+AMQP_UNSENT: Final = 64 * 1024
+# Sessions of an AMQP connection, and links of a session; all of its sessions have LINKS_A_CONNECTION together.
 AMQP_SESSIONS: Final = 256
 AMQP_LINKS: Final = 1024
 # Seconds of silence after which an AMQP client counts as gone, and the shortest that a client may ask for.

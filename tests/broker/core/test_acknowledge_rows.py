@@ -1,5 +1,9 @@
 """Acknowledgements in another session's transaction, and returned deliveries."""
 
+import random
+
+import pytest
+
 from mqlab.broker.core.effects import Committed, RolledBack
 
 from .commands import Driven, held_messages
@@ -58,3 +62,23 @@ def test_what_was_tried_in_vain_is_marked_and_what_was_not_is_not() -> None:
         assert driven.got(other) == [b"2"]
         assert [span.delivered for _, span in other.unacknowledged] == [int(tried)]
         assert held_messages(consumer) == 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_ranges_in_any_order(seed: int) -> None:
+    """Batches and single messages: whatever the ranges cover is taken, and everything else stays."""
+    chance, driven = random.Random(seed), Driven()
+    producer, consumer = driven.producer("queue:q"), driven.consumer("queue:q", 10_000)
+    sent = 0
+    while sent < 300:
+        rows = chance.choice((1, 1, 2, 40))
+        driven.send(producer, *[b"%d" % (sent + row) for row in range(rows)])
+        sent += rows
+    left = {*range(1, sent + 1)}
+    while left:
+        first, rows = chance.randrange(1, sent + 1), chance.choice((1, 2, 7, 30, 100))
+        driven.core.acknowledge_rows(consumer, first, rows)
+        left -= {*range(first, first + rows)}
+        held = [number for begin, span in consumer.unacknowledged for number in range(begin, begin + span.rows)]
+        assert held == sorted(left)
+    assert driven.core.destinations.queues["q"].messages == 0

@@ -83,6 +83,8 @@ class Broker:
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.connections: set[OpenConnection] = set()
         self.closing_sockets = ClosingSockets()
+        # It ends: it lets no client in any more, since nothing can be stored.
+        self.is_closing = False
         self.numbers = count(1)
         # When the current turn began (ns since 1970).
         self.now = 0
@@ -241,6 +243,7 @@ class Broker:
         }  # fmt: skip
 
     async def close(self) -> None:
+        self.is_closing = True
         self.scheduler.close()
         self.mqtt.close()
         for task in self._tasks:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,10 @@ from mqlab.broker import limits
 from mqlab.broker.security.commands import ADMIN_REQUESTS, FRAMES, MQTT
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.mqtt.connection import MqttServerConnection
+from mqlab.broker.server.mqtt.publishing import STORED_TOGETHER, parts_of
 from mqlab.broker.server.startup import running
 from mqlab.wire.mqtt import packets
-from mqlab.wire.mqtt.from_client import _FLAGS
+from mqlab.wire.mqtt.from_client import _FLAGS, PublishRun
 from mqlab.wire.mqtt.packets import packet, text
 from mqlab.wire.mqtt.properties import Property
 from mqlab.wire.mqtt.reasons import Reason
@@ -235,3 +237,72 @@ async def test_whatever_is_said(seed: int, tmp_path: Path, monkeypatch: pytest.M
         await peer.subscribe("still-here")
         await peer.publish("still-here", b"x", dup=False)
         assert (await peer.message()).body == b"x"
+
+
+@in_loop
+async def test_sessions_take_a_part_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = local()
+    monkeypatch.setattr(limits, "MQTT_STATE_SHARE", settings.memory_limit // 20_000)
+    kept: dict[str, Any] = {"clean": False, "properties": {Property.SESSION_EXPIRY: 1000}}
+    async with running(settings) as (_, (address,)):
+        first, later = await Peer.connect(address, "first", **kept), {Property.WILL_DELAY: 1000}
+        for number in range(100):
+            peer = await Peer.open(address)
+            peer.send(connect(f"more-{number}", will=Will("t", bytes(1000), properties=later), **kept))
+            reason = (await peer.packet(CONNACK)).rest[1]
+            peer.cut()
+            if reason:
+                break
+        assert reason == Reason.QUOTA_EXCEEDED
+        old = await Peer.open(address, 4)
+        old.send(connect("old", 4, clean=False))
+        assert (await old.packet(CONNACK)).rest == b"\0\x03"
+        # A session has room for no more packet ids, which messages with QoS 2 need.
+        first.send(publish("t", b"x", 2, 7))
+        assert (await first.packet(PUBREC)).rest[:3] == b"\0\x07" + bytes((Reason.QUOTA_EXCEEDED,))
+        assert await first.publish("t", b"x") == 0
+        # Those that are there go on, as do clients whose session ends with their connection.
+        assert (await Peer.connect(address, "more-1", **kept)).session_present
+        assert await (await Peer.connect(address, "short")).publish("t", b"x") == 0
+        # A session that ends makes room.
+        for left in range(number):
+            await Peer.connect(address, f"more-{left}")
+        first.send(publish("t", b"x", 2, 7))
+        assert (await first.packet(PUBREC)).rest[:2] == b"\0\x07"
+        first.send(acknowledge(PUBREL, 7))
+        assert (await first.packet(PUBCOMP)).rest == b"\0\x07"
+
+
+@in_loop
+async def test_a_client_that_connects_while_the_broker_ends(tmp_path: Path) -> None:
+    async with running(local(data=tmp_path / "data")) as (broker, _):
+        pass
+    socket, protocol = Socket(), MqttServerConnection(broker)
+    protocol.connection_made(socket)
+    protocol.data_received(connect("late", clean=False, properties={Property.SESSION_EXPIRY: 100}))
+    assert not broker.failure.done()
+    assert not broker.connections
+    assert not socket.open
+
+
+def test_few_messages_with_qos_2_are_handled_at_once() -> None:
+    """The broker stores something for each of them, so others must have their turn in between."""
+    bodies = b"".join(b"%04d" % number for number in range(1000))
+    run = PublishRun(2 << 1, False, b"t", b"", [*range(1, 1001)], 1000, bodies)
+    parts = [*parts_of(run)]
+    assert max(part.rows for part in parts) == STORED_TOGETHER
+    assert sum(part.rows for part in parts) == 1000
+    assert [number for part in parts for number in part.ids] == run.ids
+    assert b"".join(part.bodies for part in parts) == bodies
+    assert [*parts_of(run._replace(flags=1 << 1))] == [run._replace(flags=1 << 1)]
+
+
+@in_loop
+async def test_many_messages_with_qos_2_in_one_read(tmp_path: Path) -> None:
+    kept: dict[str, Any] = {"clean": False, "properties": {Property.SESSION_EXPIRY: 1000}}
+    async with running(local(data=tmp_path / "data")) as (_, (address,)):
+        peer, ids = await Peer.connect(address, "many", **kept), [*range(1, 1001)]
+        peer.send(b"".join(publish("t", b"x", 2, number) for number in ids))
+        assert [int.from_bytes((await peer.packet(PUBREC)).rest[:2], "big") for _ in ids] == ids
+        peer.send(b"".join(acknowledge(PUBREL, number) for number in ids))
+        assert [int.from_bytes((await peer.packet(PUBCOMP)).rest[:2], "big") for _ in ids] == ids

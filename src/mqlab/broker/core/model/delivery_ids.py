@@ -1,11 +1,20 @@
 """Delivery ids: the messages that an acknowledgement covers, and those that are requeued."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
 
 from mqlab.broker.core.model.messages import Span
 from mqlab.broker.core.model.sessions import CoreConsumer
 from mqlab.broker.core.routing.placement import Placed
+
+# A delivery id, and the deliveries from it on.
+Delivery = tuple[int, Span]
+
+# So many are taken one by one; more are taken by one pass over all.
+_FEW: Final = 16
 
 
 def take_up_to(consumer: CoreConsumer, up_to: int) -> list[Span]:
@@ -27,11 +36,33 @@ def take_rows(consumer: CoreConsumer, first: int, rows: int) -> list[Span]:
     if consumer.unacknowledged and first <= consumer.unacknowledged[0][0]:
         # The oldest deliveries, as usual: without a search.
         return take_up_to(consumer, first + rows - 1)
-    held = [*consumer.unacknowledged]
-    at = max(0, bisect_right(held, first, key=lambda delivery: delivery[0]) - 1)
-    taken, left = [], held[:at]
-    for begin, span in held[at:]:
-        low, high = max(0, first - begin), min(span.rows, first + rows - begin)
+    held, end = consumer.unacknowledged, first + rows
+    at = max(0, bisect_right(held, first, key=_first) - 1)
+    if bisect_left(held, end, key=_first) - at > _FEW:
+        taken, left = _split([*held][at:], first, end)
+        consumer.unacknowledged = deque([*islice(held, at), *left])
+        return taken
+    # A client may have very many, and acknowledge them one by one in any order: the others are not touched.
+    taken = []
+    while at < len(held) and held[at][0] < end:
+        parts, left = _split((held[at],), first, end)
+        taken += parts
+        del held[at]
+        for delivery in left:
+            held.insert(at, delivery)
+            at += 1
+    return taken
+
+
+def _first(delivery: Delivery) -> int:
+    return delivery[0]
+
+
+def _split(held: Iterable[Delivery], first: int, end: int) -> tuple[list[Span], list[Delivery]]:
+    """The parts of these deliveries from id `first` to before `end`, and the deliveries that are left."""
+    taken, left = list[Span](), list[Delivery]()
+    for begin, span in held:
+        low, high = max(0, first - begin), min(span.rows, end - begin)
         if low >= high:
             left.append((begin, span))
             continue
@@ -42,8 +73,7 @@ def take_rows(consumer: CoreConsumer, first: int, rows: int) -> list[Span]:
                     taken.append(part)
                 else:
                     left.append((begin + part_begin, part))
-    consumer.unacknowledged = deque(left)
-    return taken
+    return taken, left
 
 
 def take_to_requeue(consumer: CoreConsumer, first: int, rows: int, tried: bool) -> Placed:

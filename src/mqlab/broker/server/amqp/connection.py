@@ -89,9 +89,10 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         self._failure: AmqpConditionError | None = None
         self._failure_info: dict[Any, Any] | None = None
         self._client_open: ClientOpen | None = None
+        message_limit = broker.settings.frame_limit - limits.AMQP_SECTIONS_ROOM
         self._context = AmqpContext(
-            self._state.commands, self.write, connection.stays_single, self._find_subscription,
-            broker.settings.frame_limit - limits.AMQP_SECTIONS_ROOM, broker.clock_ms,
+            self._state.commands, self.write, connection.stays_single, self._find_subscription, message_limit,
+            max(message_limit, broker.settings.memory_limit // limits.UNFINISHED_SHARE), broker.clock_ms,
         )  # fmt: skip
         self._sessions = AmqpSessions(self._context)
         producers, transactions = self._context.producers, self._context.transactions
@@ -168,12 +169,13 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
 
     @property
     def _unfinished_bytes(self) -> int:
-        return self._splitter.unfinished
+        return self._splitter.unfinished + self._context.unfinished_bytes
 
     def _reset(self) -> None:
         self._splitter = AmqpFrameDecoder(limits.FRAME_BEFORE_HELLO)
         self._sessions.clear()
         self._context.consumers.clear()
+        self._context.producers.clear()
 
     def _written(self) -> None:
         self._sessions.end_turn()

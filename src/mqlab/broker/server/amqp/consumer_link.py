@@ -47,6 +47,9 @@ class ConsumerSession(Protocol):
 
     channel: int
 
+    def credit_share(self, link: "ConsumerLink") -> int:
+        """The messages that the link may get, as far as the client's window allows."""
+
     def transmit(self, link: "ConsumerLink", number: int, message: bytes, *, settled: bool) -> None:
         """Send a message; `number` is its delivery id in the native protocol."""
 
@@ -124,7 +127,7 @@ class ConsumerLink:
             base = 0 if flow.delivery_count is None else flow.delivery_count
             self._granted = (base + flow.link_credit) & _SERIAL
             self._drains = flow.drain is True
-            self._update_credit()
+            self.update_credit()
         if flow.echo:
             self._write_flow()
 
@@ -134,16 +137,18 @@ class ConsumerLink:
         credit = (self._granted - self._delivered) & _SERIAL
         return credit if credit <= _SERIAL >> 1 else 0
 
-    def _update_credit(self) -> None:
-        """Make the credit of the native consumer that of the client."""
+    def update_credit(self) -> None:
+        """Make the credit of the native consumer that of the client, as far as the session's window allows."""
         if not self._is_open or self._is_closed or self._cancels:
             return
         commands = self._context.commands
         wanted = min(self._credit, limits.PREFETCH) - self._native_credit
         if wanted > 0:
+            wanted = min(wanted, self._session.credit_share(self) - self._native_credit)
+        if wanted > 0:
             self._native_credit += wanted
             commands.add(Kind.ACKNOWLEDGE, link=self._link, amount=wanted)
-        elif wanted < 0:
+        elif self._credit < self._native_credit:
             self._cancel()
         if self._drains:
             if self.is_browser:
@@ -154,6 +159,11 @@ class ConsumerLink:
     def _cancel(self) -> None:
         self._cancels += 1
         self._context.commands.add(Kind.CANCEL, link=self._link)
+
+    def revoke_credit(self) -> None:
+        """The native consumer gets no more messages until the session's window opens."""
+        if self._is_open and not (self._is_closed or self._cancels):
+            self._cancel()
 
     def _drain_browser(self) -> None:
         if self._has_browsed:
@@ -209,7 +219,7 @@ class ConsumerLink:
             initial_delivery_count=0, max_message_size=self._context.message_limit,
         )  # fmt: skip
         self._context.write(self._session.channel, encode_performative(answer))
-        self._update_credit()
+        self.update_credit()
 
     def refused(self, error: LinkError) -> None:
         """The broker did not open the consumer, or refused a command about it."""
@@ -233,7 +243,7 @@ class ConsumerLink:
             session.transmit(self, number, message, settled=settled)
         self._unacknowledged = settled
         if self._native_credit < limits.PREFETCH // 2 and self._credit > self._native_credit:
-            self._update_credit()
+            self.update_credit()
 
     def acknowledge_presettled(self) -> None:
         """Acknowledge deliveries that were settled when they were sent."""
@@ -255,7 +265,7 @@ class ConsumerLink:
             self._native_credit = 0
             if self._drains:
                 self._drained()
-            self._update_credit()
+            self.update_credit()
 
     # Settlement
 

@@ -50,6 +50,7 @@ class AmqpContext:
         stays_single: Callable[[int], bool],
         find_subscription: Callable[[str, bool], FoundSubscription | None],
         message_limit: int,
+        unfinished_limit: int,
         clock_ms: Callable[[], int],
     ) -> None:
         self.commands = commands
@@ -58,6 +59,8 @@ class AmqpContext:
         self.transactions = AmqpTransactions(commands, self.producers)
         self.find_subscription = find_subscription
         self.message_limit = message_limit
+        # Bytes of the deliveries that have not arrived completely, of all links, and the most.
+        self.unfinished_bytes, self.unfinished_limit = 0, unfinished_limit
         self.clock_ms = clock_ms
         # The largest frame that the client accepts.
         self.frame_limit = 512

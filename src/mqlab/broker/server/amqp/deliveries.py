@@ -31,6 +31,14 @@ class OutgoingTransfers:
         self._window = window
         self._next_delivery = 0
         self._waiting: deque[Iterator[bytes]] = deque()
+        # Bytes of each message that waits, and of all.
+        self._sizes: deque[int] = deque()
+        self.waiting_bytes = 0
+
+    @property
+    def room(self) -> int:
+        """How many transfers the client accepts now."""
+        return 0 if self._waiting else self._window
 
     def flow(self, flow: Flow) -> None:
         """The client announces its window."""
@@ -49,6 +57,8 @@ class OutgoingTransfers:
             self._write(_transfer(handle, delivery, settled=settled, more=False), message)
         else:
             self._waiting.append(self._parts(handle, delivery, message, settled))
+            self._sizes.append(size)
+            self.waiting_bytes += size
             self._send_waiting()
         return delivery
 
@@ -63,16 +73,25 @@ class OutgoingTransfers:
         while waiting and self._window > 0:
             body = next(waiting[0], None)
             if body is None:
-                waiting.popleft()
+                self._drop_first()
                 continue
             self._write(body, b"")
             if waiting and self._window == 0:
                 # Drop an iterator that is at its end, so that `_waiting` is true only if something waits.
                 following = next(waiting[0], None)
                 if following is None:
-                    waiting.popleft()
+                    self._drop_first()
                 else:
                     waiting[0] = chain((following,), waiting[0])
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._sizes.clear()
+        self.waiting_bytes = 0
+
+    def _drop_first(self) -> None:
+        self._waiting.popleft()
+        self.waiting_bytes -= self._sizes.popleft()
 
     def _write(self, transfer: bytes, message: bytes) -> None:
         self._window -= 1

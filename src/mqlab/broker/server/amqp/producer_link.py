@@ -11,6 +11,7 @@ from mqlab.broker.server.amqp.context import AmqpContext
 from mqlab.broker.server.amqp.errors import (
     DECODE_ERROR,
     INVALID_FIELD,
+    LIMIT_EXCEEDED,
     MESSAGE_TOO_LARGE,
     NOT_IMPLEMENTED,
     TRANSFER_LIMIT,
@@ -71,9 +72,8 @@ class IncomingLink(ABC):
         self._attach = attach
         self._count = 0 if attach.initial_delivery_count is None else attach.initial_delivery_count
         self._credit = 0
-        # The parts of the current delivery, and its first transfer.
-        self._parts: list[bytes] = []
-        self._size = 0
+        # The bytes of the current delivery that have arrived, and its first transfer.
+        self._begun = bytearray()
         self._first: Transfer | None = None
         # Ids of the deliveries whose outcome the client does not know yet.
         self._unsettled: set[int] = set()
@@ -100,22 +100,36 @@ class IncomingLink(ABC):
             if not self._credit:
                 raise LinkError(TRANSFER_LIMIT, "the link has no credit")
             first = self._first = transfer
-        self._size += len(payload)
-        if self._size > self._context.message_limit:
+        if len(self._begun) + len(payload) > self._context.message_limit:
             raise LinkError(MESSAGE_TOO_LARGE, f"a message has at most {self._context.message_limit} bytes")
-        self._parts.append(payload)
         if transfer.aborted:
             self._next_delivery()
-        elif not transfer.more:
-            data = b"".join(self._parts) if len(self._parts) > 1 else payload
+        elif transfer.more:
+            self._begin(payload)
+        else:
+            data = bytes(self._begun + payload) if self._begun else payload
             self._next_delivery()
             if not (first.settled or transfer.settled):
                 assert first.delivery_id is not None
                 self._unsettled.add(first.delivery_id)
             self._take(first, transfer, data)
 
+    def _begin(self, payload: bytes) -> None:
+        """More of the delivery follows. Raises LinkError."""
+        context = self._context
+        if context.unfinished_bytes + len(payload) > context.unfinished_limit:
+            raise LinkError(LIMIT_EXCEEDED, f"unfinished messages have at most {context.unfinished_limit} bytes")
+        context.unfinished_bytes += len(payload)
+        self._begun += payload
+
+    def drop_begun(self) -> None:
+        if self._begun:
+            self._context.unfinished_bytes -= len(self._begun)
+            self._begun = bytearray()
+
     def _next_delivery(self) -> None:
-        self._parts, self._size, self._first = [], 0, None
+        self.drop_begun()
+        self._first = None
         self._count = (self._count + 1) & _SERIAL
         self._credit -= 1
         self._session.needs_credit(self)
@@ -183,6 +197,7 @@ class IncomingLink(ABC):
 
     def _release(self) -> None:
         """Take no more deliveries."""
+        self.drop_begun()
         self._is_closed = True
 
 

@@ -178,6 +178,15 @@ class AmqpProducers:
         if producer is not None and not producer.waiting:
             self._close(producer)
 
+    def clear(self) -> None:
+        """The connection is lost: release the messages. Its parts refer to each other until garbage is collected."""
+        for producer in self._by_link.values():
+            producer.waiting.clear()
+            producer.unconfirmed.clear()
+        for kept in (self._by_key, self._by_link, self._unsent, self._when_sent):
+            kept.clear()
+        self.waiting_bytes = 0
+
     def _send_waiting(self, producer: AmqpProducer) -> None:
         while producer.waiting and producer.credit > 0 and producer.opening is None:
             batch = [*_next_batch(producer, single=self._stays_single(producer.link))]

@@ -64,6 +64,8 @@ class AmqpSession:
         # Outcomes of deliveries from the client that it does not know yet.
         self._outcomes: list[tuple[int, Encoded]] = []
         self._needing_credit: dict[IncomingLink, None] = {}
+        # Links that have less credit at the broker than the client grants, because of its window.
+        self._short_of_window: dict[ConsumerLink, None] = {}
         # Links whose deliveries were settled when they were sent, and are not acknowledged yet.
         self._presettled: dict[ConsumerLink, None] = {}
         # Handles of links that the broker has detached; the client's frames for them are ignored until its detach.
@@ -78,14 +80,20 @@ class AmqpSession:
 
     # Frames of the client
 
-    def attach(self, attach: Attach) -> None:
-        """Raises SessionError and AmqpDecodeError."""
+    @property
+    def links(self) -> int:
+        return len(self._links)
+
+    def attach(self, attach: Attach, *, has_room: bool) -> None:
+        """Raises SessionError and AmqpDecodeError. `has_room`: the connection may have one more link."""
         if attach.handle in self._links:
             raise SessionError(HANDLE_IN_USE, f"handle {attach.handle} is in use")
         if attach.handle >= limits.AMQP_LINKS:
             raise SessionError(LIMIT_EXCEEDED, f"a session has at most {limits.AMQP_LINKS} links")
         self._failed_handles.discard(attach.handle)
         try:
+            if not has_room:
+                raise LinkError(LIMIT_EXCEEDED, f"a connection has at most {limits.LINKS_A_CONNECTION} links")
             link = self._link(attach)
             self._links[attach.handle] = link
             link.open()
@@ -117,6 +125,7 @@ class AmqpSession:
     def flow(self, flow: Flow) -> None:
         """Raises SessionError."""
         self._outgoing.flow(flow)
+        self._update_credit()
         if flow.handle is not None:
             if flow.handle not in self._failed_handles:
                 self._linked(flow.handle).flow(flow)
@@ -213,15 +222,50 @@ class AmqpSession:
         self._links.clear()
         self._context.write(self.channel, encode_performative(End(error.fields())))
 
+    def clear(self) -> None:
+        """The connection is lost."""
+        for link in (*self._links.values(), *self._detaching.values()):
+            if isinstance(link, IncomingLink):
+                link.drop_begun()
+        for kept in (self._links, self._detaching, self._unsettled, self._outcomes, self._short_of_window):
+            kept.clear()
+        self._outgoing.clear()
+
     # For the links
 
     def transmit(self, link: ConsumerLink, number: int, message: bytes, *, settled: bool) -> None:
+        was_full = self._is_full
         delivery = self._outgoing.send(link.handle, message, settled=settled)
+        if self._is_full and not was_full:
+            self._revoke_credit()
         if settled:
             self._presettled[link] = None
             self._due[self] = None
         else:
             self._unsettled[delivery] = link, number
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether many messages wait for the client's window."""
+        return self._outgoing.waiting_bytes > limits.AMQP_UNSENT
+
+    def credit_share(self, link: ConsumerLink) -> int:
+        """The messages that a link may get, so that few wait for the client's window. It hears when that opens."""
+        self._short_of_window[link] = None
+        return 0 if not self._outgoing.room else max(1, self._outgoing.room // len(self._links))
+
+    def _update_credit(self) -> None:
+        """The client's window has changed."""
+        if self._short_of_window and self._outgoing.room:
+            links, self._short_of_window = self._short_of_window, {}
+            for link in links:
+                link.update_credit()
+
+    def _revoke_credit(self) -> None:
+        """The links get no more messages from the broker until the window opens."""
+        for link in self._links.values():
+            if isinstance(link, ConsumerLink):
+                link.revoke_credit()
 
     def session_flow(self, **fields: Any) -> Flow:
         self._incoming_window = limits.AMQP_WINDOW
@@ -247,6 +291,7 @@ class AmqpSession:
         self._failed_handles.add(handle)
 
     def forget_deliveries(self, link: ConsumerLink) -> None:
+        self._short_of_window.pop(link, None)
         self._unsettled = {number: entry for number, entry in self._unsettled.items() if entry[0] is not link}
 
     def needs_credit(self, link: IncomingLink) -> None:

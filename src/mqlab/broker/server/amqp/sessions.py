@@ -75,6 +75,9 @@ class AmqpSessions:
                 self._due[session] = None
 
     def clear(self) -> None:
+        """The connection is lost: release the memory of the sessions."""
+        for session in self._by_channel.values():
+            session.clear()
         self._by_channel.clear()
         self._due.clear()
 
@@ -91,7 +94,8 @@ class AmqpSessions:
             case Flow():
                 session.flow(performative)
             case Attach():
-                session.attach(performative)
+                links = sum([one.links for one in self._by_channel.values()])
+                session.attach(performative, has_room=links < limits.LINKS_A_CONNECTION)
             case Detach():
                 session.detach(performative)
             case End():

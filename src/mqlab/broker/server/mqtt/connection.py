@@ -20,6 +20,7 @@ from mqlab.broker.server.mqtt.core_connection import MqttCoreConnection
 from mqlab.broker.server.mqtt.deliveries import Deliveries
 from mqlab.broker.server.mqtt.handshake import parse_connect
 from mqlab.broker.server.mqtt.incoming import IncomingMessages
+from mqlab.broker.server.mqtt.publishing import STORED_TOGETHER, parts_of
 from mqlab.broker.server.mqtt.subscriber import Subscriber
 from mqlab.broker.server.mqtt.topics import parse_filter
 from mqlab.wire.mqtt import packets
@@ -71,14 +72,19 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
 
     def _add(self, decoded: ClientPacket) -> None:
         if isinstance(decoded, PublishRun):
-            self._actions += self._incoming.add(decoded)
+            for part in parts_of(decoded):
+                self._actions += self._incoming.add(part)
             return
         self._actions += self._incoming.finish_batch()
+        if isinstance(decoded, AcknowledgementRun):
+            together = len(decoded.ids) if decoded.kind == packets.PUBACK else STORED_TOGETHER
+            for begin in range(0, len(decoded.ids), together):
+                ids = decoded.ids[begin : begin + together]
+                self._actions.append(partial(self._acknowledged, decoded._replace(ids=ids)))
+            return
         self._actions.append(self._action(decoded))
 
     def _action(self, decoded: ClientPacket) -> Action:
-        if isinstance(decoded, AcknowledgementRun):
-            return partial(self._acknowledged, decoded)
         if isinstance(decoded, ConnectPacket):
             return partial(self._connect, decoded)
         if isinstance(decoded, SubscribePacket):
@@ -217,12 +223,16 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             except CommandError as error:
                 self.refuse_with(Reason.NOT_AUTHORIZED, str(error))
                 return
+        try:
+            self._c.session, present = self._c.mqtt.attach(
+                owner_name(native.user), request.client_id, self, clean_start=request.clean_start,
+                expiry_s=request.expiry_s, will=request.will,
+            )  # fmt: skip
+        except MqttViolationError as error:
+            self.refuse_with(error.reason, str(error))
+            return
         self._c.logged_in = True
         self._decoder.max_packet = self._max_packet
-        self._c.session, present = self._c.mqtt.attach(
-            owner_name(native.user), request.client_id, self, clean_start=request.clean_start,
-            expiry_s=request.expiry_s, will=request.will,
-        )  # fmt: skip
         self.write(connack(request.version, Reason.SUCCESS, present=present, properties=request.granted))
         self._heartbeats = Heartbeats(0, request.timeout_s, lambda: None, self._timed_out)
         commands = self._c.commands

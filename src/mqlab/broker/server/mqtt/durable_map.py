@@ -20,6 +20,9 @@ log: Final = logging.getLogger("mqlab.broker")
 _KEY: Final = f"{PROPERTY}mqtt_key"
 _REMOVED: Final = f"{PROPERTY}mqtt_removed"
 
+# Bytes of an entry beside its key and value: it is a message on a queue.
+_ENTRY_BYTES: Final = 1024
+
 Then = Callable[[], None]
 
 
@@ -61,6 +64,11 @@ class DurableMap:
         self._consumer = self._core.open_consumer(session, 2, f"{QUEUE}:{short}", limits.PREFETCH)
         broker.run_effects()
         self._is_loading = False
+
+    @property
+    def charged_bytes(self) -> int:
+        """Memory of the entries, with what the broker needs for each."""
+        return self.size + _ENTRY_BYTES * len(self._entries)
 
     def __len__(self) -> int:
         return sum(not entry.is_removed for entry in self._entries.values())

@@ -79,6 +79,9 @@ class IncomingMessages:
             self._denied.discard(destination)
             self._refuse_batch(batch, Reason.NOT_AUTHORIZED)
             return True
+        if qos == 2 and not self._has_room(batch.ids):
+            self._refuse_batch(batch, Reason.QUOTA_EXCEEDED)
+            return True
         producer = self.producers.ready(PLAIN, destination)
         if producer is None:
             return False
@@ -105,6 +108,12 @@ class IncomingMessages:
             return True
         self.producers.send(producer, payload, answer, persistent=qos > 0 and self._c.has_store)
         return True
+
+    def _has_room(self, ids: Sequence[int]) -> bool:
+        """Whether the session can remember these packet ids; those of messages that come again it knows."""
+        session = self._c.session
+        assert session is not None
+        return not session.durable or self._c.mqtt.has_room or all(number in session.received for number in ids)
 
     def _is_unheard(self, destination: str) -> bool:
         """Whether the destination is a topic without subscriptions."""

@@ -1,5 +1,6 @@
 """Messages from a client: consecutive ones to the same topic become one batch."""
 
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mqlab.broker import limits
@@ -8,6 +9,9 @@ from mqlab.wire.mqtt.from_client import PublishRun
 from mqlab.wire.mqtt.properties import IN_PUBLISH, Properties, Property, decode_properties
 from mqlab.wire.mqtt.reasons import MqttViolationError, Reason
 
+# Messages with QoS 2 of a batch, and acknowledgements of a run: the broker may store something for each. Others get
+# their turn between two of them.
+STORED_TOGETHER: Final = 64
 # Bytes of the bodies of a batch.
 _MOST_BATCH: Final = 256 * 1024
 
@@ -43,7 +47,9 @@ class MessageBatch:
     def add(self, key: MessageKey, run: PublishRun) -> bool:
         """Return False if the messages do not belong to the batch."""
         # Of a topic the last message is retained, so each is handled alone.
-        if key != self.key or key.retain or self._size + len(run.bodies) > _MOST_BATCH:
+        if key != self.key or key.retain or (key.qos == 2 and len(self.ids) >= STORED_TOGETHER):
+            return False
+        if self._size + len(run.bodies) > _MOST_BATCH:
             return False
         self._append(run)
         return True
@@ -52,6 +58,17 @@ class MessageBatch:
         self.chunks.append((run.rows, run.bodies))
         self.ids += run.ids
         self._size += len(run.bodies)
+
+
+def parts_of(run: PublishRun) -> Iterator[PublishRun]:
+    """The run itself, or short ones if its messages have QoS 2."""
+    if run.flags >> 1 != 2 or run.rows <= STORED_TOGETHER:
+        yield run
+        return
+    size = len(run.bodies) // run.rows
+    for begin in range(0, run.rows, STORED_TOGETHER):
+        end = min(run.rows, begin + STORED_TOGETHER)
+        yield run._replace(ids=run.ids[begin:end], rows=end - begin, bodies=run.bodies[begin * size : end * size])
 
 
 class TopicResolver:

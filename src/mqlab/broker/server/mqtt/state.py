@@ -21,6 +21,7 @@ from mqlab.broker.server.mqtt.messages import QOS, RETAIN, encode_message
 from mqlab.broker.server.mqtt.retained import RetainedMessage, RetainedMessages
 from mqlab.broker.server.mqtt.session import FOREVER, MqttSession, SessionConnection, Will
 from mqlab.broker.server.mqtt.topics import SYS, TopicFilter, destination_of, parse_filter
+from mqlab.wire.mqtt.reasons import MqttViolationError, Reason
 
 _SHARED_SUBSCRIPTIONS: Final = "mqtt:$share/"
 _LONGEST_TIMER_S: Final = 86_400.0
@@ -52,7 +53,7 @@ class MqttState:
 
     def open(self) -> None:
         """Open the queues of the state; the first MQTT client does so."""
-        if self._map is not None:
+        if self._map is not None or self._is_closed:
             return
         self._broker.update_clock()
         self._retained = RetainedMessages(self._broker)
@@ -109,9 +110,14 @@ class MqttState:
         self, user: str, client: str, connection: SessionConnection, *, clean_start: bool, expiry_s: int,
         will: Will | None,
     ) -> tuple[MqttSession, bool]:  # fmt: skip
-        """The session of a client that has connected, and whether it existed before."""
+        """The session of a client that has connected, and whether it existed before.
+
+        Raises MqttViolationError if there is no memory for a session, or a will, that is kept.
+        """
         fresh = MqttSession(client, user, expiry_s)
         session = self._sessions.get(fresh.key)
+        if expiry_s and (will is not None or session is None or not session.durable) and not self.has_room:
+            raise MqttViolationError(Reason.QUOTA_EXCEEDED, "the sessions take all the memory that they may")
         if session is not None and clean_start:
             self.end(session)
             session = None
@@ -126,6 +132,11 @@ class MqttState:
         if session.durable or was_durable:
             self.save(session)
         return session, present
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the sessions may take more memory."""
+        return self._stored.charged_bytes <= self._broker.settings.memory_limit // limits.MQTT_STATE_SHARE
 
     def save(self, session: MqttSession, then: Then | None = None) -> None:
         """Store what a restart must restore. `then`: it is durable."""

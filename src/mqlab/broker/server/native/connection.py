@@ -106,7 +106,8 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         # uvloop's transports are not asyncio.Transport by inheritance, only by their methods.
         self._transport = cast(asyncio.Transport, transport)
         self.peer, self._handshake.certified_name = peer_of(transport), certified_name(transport)
-        if (reason := self._broker.guard.admit(self.peer)) is not None:
+        reason = "the broker stops" if self._broker.is_closing else self._broker.guard.admit(self.peer)
+        if reason is not None:
             self.fail("limit", reason)
             return
         self._broker.connections.add(self)
