@@ -7,7 +7,7 @@ from rich.console import Console
 
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.answer import answer
-from mqlab.report.exhibits.cells import flag_notes, system_cell
+from mqlab.report.exhibits.cells import flag_notes, system_cell, travel_notes
 from mqlab.report.exhibits.headline import rate_tiles
 from mqlab.report.exhibits.lab_tables import points_table
 from mqlab.report.exhibits.matrix import matrix
@@ -49,6 +49,16 @@ def test_each_point_says_how_its_messages_travelled(made: SyntheticRuns, write: 
     assert note in flag_notes(results, results.points)
     assert note in table.notes
     assert results.stamps_of("embedded") == ()
+
+
+def test_systems_are_named_only_where_their_messages_travelled_otherwise(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    for scenario, packed_waits in (("A", 0), ("G", 1)):
+        travel(made, scenario, 1, packed_waits, PACKED)
+        travel(made, scenario, 1, 0)
+    results = RunResults.of(write(made))
+    (note,) = travel_notes(results, [point for point in results.points if point.scenario in "AG"])
+    assert note == f"Messages travelled message by message: A and embedded in G; confirmed one by one: {PACKED} in G."
 
 
 def test_every_line_with_a_packed_system_has_the_word_and_so_has_the_other(made: SyntheticRuns, write: Write) -> None:

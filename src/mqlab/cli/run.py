@@ -247,7 +247,8 @@ def _run_all(
 ) -> list[RunFolder]:  # fmt: skip
     """Run the studies one after the other. The index of the reports is written even if a study fails.
 
-    The next studies get the time that a study leaves of its budget since all its claims are decided.
+    The time of the whole is that of all budgets. The next studies get what a study leaves of its budget since all its
+    claims are decided, and have less by what it takes too much, but at least half of their own.
     """
     done: list[RunFolder] = []
     pipeline_time = PipelineTime()
@@ -258,7 +259,7 @@ def _run_all(
             left = len(orders) - number
             seconds = None if end is None else (end - time.monotonic()) / left
             if end is None and (budget := order.study.budget(order.scale)) is not None:
-                seconds = budget + max(0.0, given - pipeline_time.other_seconds)
+                seconds = max(budget / 2, budget + given - pipeline_time.other_seconds)
                 given += budget
             title = f"study {number + 1} of {len(orders)}: {order.study.id}" if len(orders) > 1 else ""
             done.append(

@@ -132,17 +132,24 @@ def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
 
 
 def travel_notes(results: RunResults, points: Iterable[Point]) -> Iterator[str]:
-    """How the messages of these points travelled, where that was recorded."""
-    ways: dict[str, dict[str, None]] = {}
+    """How the messages of these points travelled, where that was recorded. Systems are named where they differ."""
+    # The ways in which messages travelled, by scenario and system: dictionaries without values keep the order.
+    travels: dict[str, dict[str, dict[str, None]]] = {}
     for point in points:
         for system in results.systems:
             if way := results.travel(system.name, point):
-                place = f"{system.name} in {point.scenario}" if len(results.systems) > 1 else point.scenario
-                ways.setdefault(way, {})[place] = None
-    if len(ways) == 1:
-        yield f"Messages travelled {next(iter(ways))}."
-    elif ways:
-        yield "Messages travelled " + "; ".join(f"{way}: {formatting.listed([*ways[way]])}" for way in ways) + "."
+                travels.setdefault(point.scenario, {}).setdefault(system.name, {})[way] = None
+    places: dict[str, dict[str, None]] = {}
+    for scenario, by_system in travels.items():
+        alike = len({frozenset(ways) for ways in by_system.values()}) == 1
+        for system_name, ways in by_system.items():
+            for way in ways:
+                places.setdefault(way, {})[scenario if alike else f"{system_name} in {scenario}"] = None
+    if len(places) == 1:
+        yield f"Messages travelled {next(iter(places))}."
+    elif places:
+        listed = (f"{way}: {formatting.listed([*there])}" for way, there in places.items())
+        yield f"Messages travelled {'; '.join(listed)}."
 
 
 def bound_mark(metric: str, bound_by: str | None) -> str:
