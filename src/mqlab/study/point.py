@@ -127,6 +127,22 @@ class Point(_Frozen):
             return "rate.round_trips"
         return "rate.sent" if self.load == "send" else "rate.received"
 
+    def why_without(self, metric: str) -> str:
+        """Why no run of the point has this metric, whatever the system; "" if a run may have it."""
+        kind, requests = metric.partition(".")[0], self.pattern == "request-reply"
+        of_requests = kind == "response" or metric.endswith(".round_trips")
+        of_receipts = kind == "latency" or metric in ("rate.received", "bytes.received", "copies")
+        of_sends = kind in ("latency", "confirm") or metric == "rate.sent"
+        unconfirmed = self.send == "free" and not self.transaction and not requests
+        reasons = {
+            "no fault is planned (faults)": kind == "fault" and not self.faults,
+            "no request is sent (pattern: request-reply)": of_requests and not requests,
+            "nothing is received (load: send)": of_receipts and self.load == "send",
+            "nothing is sent while it is measured (load: receive)": of_sends and self.load == "receive",
+            "no producer waits for a confirmation (send: free)": kind == "confirm" and unconfirmed,
+        }
+        return next((reason for reason, applies in reasons.items() if applies), "")
+
     @property
     def loop(self) -> Literal["open", "closed"]:
         """Open: a schedule plans the messages. Closed: the next message waits for the system."""

@@ -99,7 +99,7 @@ def read_study(path: Path, *, own: bool = False) -> Study:
         scales=scales,
         exhibits=tuple(each.exhibit() for each in form.exhibits) if form.exhibits else DEFAULT_EXHIBITS,
         claims=claims,
-        goals=check_goals(file, form, points),
+        goals=check_goals(file, form, points, was_run=own),
         published=tuple(read_published(published, form.study)) if published else (),
         prose=form.prose,
         folder=path.parent,

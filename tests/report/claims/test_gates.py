@@ -64,6 +64,19 @@ def test_a_metric_that_nobody_has_is_not_known() -> None:
     assert (verdict.outcome, verdict.words) == (NOT_KNOWN, "no point has response.p99")
 
 
+def test_a_point_that_lacks_the_metric_on_both_sides_never_passes() -> None:
+    sides: Values = {"A": {"rate.work": STEADY, "latency.p99": STEADY}, "D": {"rate.work": STEADY}}
+    verdict = relative("latency.p99 > +10%", results_of(sides, sides))
+    assert (verdict.outcome, verdict.place) == (NOT_KNOWN, "D")
+    assert verdict.reason.startswith("no latency.p99 of D: ")
+
+
+def test_points_that_cannot_have_the_metric_are_not_asked_for_it() -> None:
+    """Producers of A do not wait for confirmations."""
+    sides: Values = {"A": {"rate.work": STEADY}, "G": {"confirm.p99": STEADY}}
+    assert relative("confirm.p99 > +10%", results_of(sides, sides)).outcome == PASSED
+
+
 def verdicts(made: SyntheticRuns, write: Write, condition: str) -> list[GateVerdict]:
     return judge_gates(RunResults.of(write(made)), [parse_gate(condition)])
 
@@ -81,7 +94,8 @@ def verdicts(made: SyntheticRuns, write: Write, condition: str) -> list[GateVerd
         ("rss.broker > 200MB", PASSED),
         # The lab bounded the rate of A: the gate is about what was reached.
         ("rate.received[A] < 22M/s", FAILED),
-        ("syncs > 300/s", PASSED),
+        ('syncs["G|H"] > 300/s', PASSED),
+        ("syncs > 300/s", NOT_KNOWN),
     ],
 )
 def test_a_figure_against_its_limit(made: SyntheticRuns, write: Write, condition: str, outcome: str) -> None:
@@ -111,3 +125,48 @@ def test_a_goal_of_a_scenario_that_was_left_out_is_not_judged(made: SyntheticRun
     results = RunResults.of(write(made))
     assert judge_gates(results, [parse_goal("rate.received[G] > 1k/s")]) == []
     assert [one.outcome for one in judge_gates(results, [parse_gate("rate.received[G] < 1k/s")])] == [NOT_KNOWN]
+
+
+def without(made: SyntheticRuns, metric: str, scenario: str = "") -> None:
+    """No run has the metric, or none of the scenario."""
+    for table in ("measures", "run_measures"):
+        kept = [
+            row for row in made.rows[table] if (row["metric"], scenario or row["scenario"]) != (metric, row["scenario"])
+        ]
+        made.rows[table] = kept
+
+
+@pytest.mark.parametrize("condition", ["confirm.p99 < 1s", "confirm.p99[G] < 1s", "holds < 5"])
+def test_a_goal_on_a_metric_that_no_point_has_is_not_known(made: SyntheticRuns, write: Write, condition: str) -> None:
+    without(made, "confirm.p99")
+    (verdict,) = judge_gates(RunResults.of(write(made)), [parse_goal(condition)])
+    assert verdict.outcome == NOT_KNOWN
+    assert verdict.reason == f"no {verdict.gate.metric} of {verdict.place}: not measured"
+
+
+@pytest.mark.parametrize("condition", ["confirm.p99 > 1s", "latency.p99 > 1s"])
+def test_a_gate_does_not_pass_where_a_point_lacks_its_metric(made: SyntheticRuns, write: Write, condition: str) -> None:
+    metric = condition.split()[0]
+    assert [one.outcome for one in verdicts(made, write, condition)] == [PASSED]
+    without(made, metric, "G")
+    (verdict,) = verdicts(made, write, condition)
+    assert (verdict.outcome, verdict.place) == (NOT_KNOWN, "G")
+
+
+def test_a_goal_of_a_run_study_that_no_point_can_meet_is_not_known(made: SyntheticRuns, write: Write) -> None:
+    """A study whose goal no point can have is refused before a run; older versions ran it."""
+    (verdict,) = judge_gates(RunResults.of(write(made)), [parse_goal("fault.recovery < 5s")])
+    assert (verdict.outcome, verdict.words) == (NOT_KNOWN, "no point has fault.recovery")
+
+
+def test_the_rates_of_a_search_miss_no_goal(made: SyntheticRuns, write: Write) -> None:
+    """A capacity search tries rates that are too high; its own outcome says so."""
+    point = next(point for point in made.study.points("quick") if point.scenario == "A")
+    tried = point.model_copy(
+        update={"name": "rate=9k/s", "rate": 9000.0, "parameters": {**point.parameters, "rate": "9k/s"}}
+    )
+    made.meta["searched"] = [tried.model_dump(mode="json")]
+    made.measure("A", "latency.p99", 9.0, 0.1, point=tried.name)
+    made.run("A", 1, point=tried.name)
+    goal = parse_goal("latency.p99 < 5ms")
+    assert [one.outcome for one in judge_gates(RunResults.of(write(made)), [goal])] == [PASSED]

@@ -110,7 +110,7 @@ class TestExitCodes:
             ("rate.work < 500/s", 0),
             ("rate.work < 900/s", 6),
             ("latency.p99 > +10%", 0),
-            ("confirm.p99 > +10%", 6),
+            ("holds > +10%", 6),
         ],
     )
     def test_a_gate_alone_decides(self, runs: Runs, condition: str, code: int) -> None:
@@ -218,6 +218,7 @@ class TestBadInput:
             ("rate.work", "--fail-if: 'rate.work' is not a condition"),
             ("rate.work[Z] < 1/s", "--fail-if: there is no scenario 'Z'; accepted: A"),
             ("rate.work < -5%", "--fail-if: 'rate.work < -5%' compares two systems; only mqlab compare does"),
+            ("confirm.p99 > 5ms", "--fail-if: 'confirm.p99 > 5ms': no point has confirm.p99: no producer waits"),
         ],
     )
     def test_what_is_said_of_a_gate(self, runs: Runs, condition: str, message: str) -> None:

@@ -75,6 +75,22 @@ goals:
         ("latency.p99[A, size=2KiB] < 1ms", "scenario A has no point with size=2KiB; did you mean '1KiB'?"),
         ("latency.p99[A, colour=red] < 1ms", "scenario A has no parameter 'colour'"),
         ("latency.p99", "'latency.p99' is not a condition"),
+        (
+            "confirm.p99 < 5ms",
+            "'confirm.p99 < 5ms': no point has confirm.p99: no producer waits for a confirmation (send: free)",
+        ),
+        (
+            "response.p99 < 5ms",
+            "'response.p99 < 5ms': no point has response.p99: no request is sent (pattern: request-reply)",
+        ),
+        (
+            "rate.round_trips[A] > 1k/s",
+            "'rate.round_trips[A] > 1k/s': no point has rate.round_trips: no request is sent",
+        ),
+        (
+            'fault.recovery["*"] < 5s',
+            "'fault.recovery[\"*\"] < 5s': no point has fault.recovery: no fault is planned (faults)",
+        ),
     ],
 )
 def test_a_study_names_the_line_of_a_wrong_goal(tmp_path: Path, goal: str, message: str) -> None:
@@ -93,3 +109,25 @@ def test_a_study_has_its_goals(tmp_path: Path) -> None:
     small, large = study.points("full")
     assert [goal.matches(small) for goal in study.goals] == [True, False]
     assert [goal.matches(large) for goal in study.goals] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("goal", "scenario"),
+    [
+        (
+            "response.p99 < 5ms",
+            "{pattern: request-reply, queues: 1, requesters: 1, responders: 1, message: {size: 1KiB}}",
+        ),
+        ("confirm.p99 < 5ms", "{queues: 1, producers: 1, consumers: 1, message: {size: 12B}, send: confirmed}"),
+    ],
+)
+def test_a_goal_needs_one_point_that_can_have_its_metric(tmp_path: Path, goal: str, scenario: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(STUDY.replace("GOAL", f"'{goal}'").replace("goals:", f"  B: {scenario}\ngoals:"))
+    assert load_study(file).goals[1].text == goal
+
+
+def test_a_study_that_was_run_is_read_whatever_its_goals(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(STUDY.replace("GOAL", "'fault.recovery < 5s'"))
+    assert len(load_study(file, own=True).goals) == 2

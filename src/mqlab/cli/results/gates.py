@@ -13,7 +13,7 @@ from mqlab.report.data.run_results import RunResults
 from mqlab.study import Point
 from mqlab.study.language.expression import ExpressionError
 from mqlab.study.language.gate import Gate, parse_gate
-from mqlab.study.language.name_checks import check_gate
+from mqlab.study.language.name_checks import check_gate, check_measurable
 
 FailIfOption = Annotated[
     list[str] | None,
@@ -38,6 +38,7 @@ def parse_gates(texts: Sequence[str] | None, points: Iterable[Point], *, compare
         try:
             gate = parse_gate(text)
             check_gate(gate, by_scenario)
+            check_measurable(gate, by_scenario)
         except ExpressionError as error:
             fail(f"--fail-if: {error}", Exit.USAGE)
         if gate.is_relative and not compares:

@@ -54,9 +54,10 @@ def judge_gates(results: RunResults, gates: Iterable[Gate], systems: Sequence[st
     """Judge each gate on each system (default: all of the run). A goal none of whose points was run is left out."""
     verdicts = []
     for gate in gates:
+        able = any(gate.matches(point) and not point.why_without(gate.metric) for point in results.judged_points)
         for system in systems or [system.name for system in results.systems]:
             values = _values(results, gate, system)
-            if values or not gate.is_goal:
+            if values or not gate.is_goal or not able:
                 verdicts.append(judge_gate(gate, system, values))
     return verdicts
 
@@ -93,14 +94,16 @@ def value_at(results: RunResults, system: str, point: Point, metric: str, *, wit
 
 
 def _values(results: RunResults, gate: Gate, system: str) -> dict[str, PointValue]:
-    """At the points that were run, of those where any system has the metric."""
-    everyone = [system.name for system in results.systems]
-    points = [point for point in results.points if gate.matches(point) and was_run(results, system, point)]
-    # A point of requests has no latency of messages. But a point without a valid run may have any metric.
-    having = [p for p in points if any(results.measure(name, p, gate.metric) for name in everyone)]
-    empty = [p for p in points if not results.has_valid_run(system, p)]
-    asked = having + [point for point in empty if point not in having]
+    """At all points that were run and can have the metric: one that lacks it is not known."""
+    points = [point for point in results.judged_points if gate.matches(point) and was_run(results, system, point)]
+    asked = [point for point in points if can_have(results, point, gate.metric)]
     return {point.label: value_at(results, system, point, gate.metric, within=True) for point in asked}
+
+
+def can_have(results: RunResults, point: Point, metric: str) -> bool:
+    """Whether a run of the point may have the metric, or one has."""
+    measured = any(results.measure(system.name, point, metric) for system in results.systems)
+    return measured or not point.why_without(metric)
 
 
 def was_run(results: RunResults, system: str, point: Point) -> bool:

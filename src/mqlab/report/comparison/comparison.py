@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mqlab.report.claims.gates import OPEN, GateVerdict, PointValue, judge_gate, judge_gates, value_at, was_run
+from mqlab.report.claims.gates import (
+    OPEN,
+    GateVerdict,
+    PointValue,
+    can_have,
+    judge_gate,
+    judge_gates,
+    value_at,
+    was_run,
+)
 from mqlab.report.claims.interval import TAIL, Interval
 from mqlab.report.data.run_results import RunResults, stamped
 from mqlab.report.render.formatting import NOT_KNOWN
@@ -79,8 +88,8 @@ def compare(
     """Compare the main metrics, and those of the gates."""
     relative = [gate for gate in gates if gate.is_relative]
     metrics = dict.fromkeys((*MAIN_METRICS, *(gate.metric for gate in relative)))
-    points = [p for p in results.points if was_run(results, base, p) or was_run(results, new, p)]
-    rows = [row for point in points for metric in metrics if (row := _row(results, base, new, point, metric))]
+    points = [p for p in results.judged_points if was_run(results, base, p) or was_run(results, new, p)]
+    rows = [row for point in points for metric in metrics if (row := _row(results, base, new, point, metric, relative))]
     judged = judge_rows(rows, tolerance)
     verdicts = [judge_gate(gate, f"{new} against {base}", ratios_of(gate, judged)) for gate in relative]
     verdicts += judge_gates(results, [gate for gate in gates if not gate.is_relative], [new])
@@ -90,12 +99,14 @@ def compare(
     )  # fmt: skip
 
 
-def _row(results: RunResults, base: str, new: str, point: Point, metric: str) -> MetricComparison | None:
-    """None if neither has the metric there, unless nothing at all is known of the point."""
+def _row(
+    results: RunResults, base: str, new: str, point: Point, metric: str, gates: Sequence[Gate]
+) -> MetricComparison | None:
+    """None if neither has the metric there, unless nothing at all is known of the point, or a gate needs it."""
     sides = [value_at(results, name, point, metric, within=False) for name in (base, new)]
     has_metric = any(results.measure(name, point, metric) for name in (base, new))
     is_empty = not any(results.has_valid_run(name, point) for name in (base, new))
-    if not has_metric and not (is_empty and metric == "rate.work"):
+    if not has_metric and not (is_empty and metric == "rate.work") and not is_gated(results, point, metric, gates):
         return None
     (first, why_first), (second, why_second) = sides
     ways = results.travel(base, point), results.travel(new, point)
@@ -107,6 +118,12 @@ def _row(results: RunResults, base: str, new: str, point: Point, metric: str) ->
     if first.value <= 0 or second.value <= 0:
         return replace(row, reason="one of them is zero")
     return replace(row, ratio=second / first)
+
+
+def is_gated(results: RunResults, point: Point, metric: str, gates: Sequence[Gate]) -> bool:
+    """Whether one of the gates is about this metric at this point, which can have it."""
+    about = any(gate.metric == metric and gate.matches(point) for gate in gates)
+    return about and can_have(results, point, metric)
 
 
 def judge_rows(rows: Sequence[MetricComparison], tolerance: float) -> list[MetricComparison]:

@@ -18,6 +18,7 @@ from mqlab.report.comparison.comparison import (
     TOLERANCE,
     MetricComparison,
     SystemComparison,
+    is_gated,
     judge_rows,
     ratios_of,
 )
@@ -44,10 +45,10 @@ def compare_with_history(
     known = {(measure.scenario, measure.point, measure.metric): measure.values for measure in earlier}
     rows = [
         row
-        for point in results.points
+        for point in results.judged_points
         if was_run(results, system, point)
         for metric in metrics
-        if (row := _row(results, system, point, metric, known.get((point.scenario, point.name, metric), ())))
+        if (row := _row(results, system, point, metric, known.get((point.scenario, point.name, metric), ()), relative))
     ]
     judged = judge_rows(rows, tolerance)
     verdicts = [judge_gate(gate, f"{system} against its history", ratios_of(gate, judged)) for gate in relative]
@@ -58,11 +59,11 @@ def compare_with_history(
 
 
 def _row(
-    results: RunResults, system: str, point: Point, metric: str, earlier: Sequence[float]
+    results: RunResults, system: str, point: Point, metric: str, earlier: Sequence[float], gates: Sequence[Gate]
 ) -> MetricComparison | None:
-    """None if neither the run nor its history has the metric."""
+    """None if neither the run nor its history has the metric, unless a gate needs it."""
     measure = results.measure(system, point, metric)
-    if measure is None and not earlier:
+    if measure is None and not earlier and not is_gated(results, point, metric, gates):
         return None
     new, reason = value_at(results, system, point, metric, within=False)
     base = _mean(earlier) if earlier else None

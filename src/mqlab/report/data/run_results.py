@@ -120,6 +120,12 @@ class RunResults:
         return tuple(Point.model_validate(point) for point in self.meta.get("searched") or ())
 
     @cached_property
+    def judged_points(self) -> tuple[Point, ...]:
+        """Those of the study. A search also plays rates that are meant to be too high."""
+        of_searches = {(point.scenario, point.name) for point in self.searched}
+        return tuple(point for point in self.points if (point.scenario, point.name) not in of_searches)
+
+    @cached_property
     def noise_of(self) -> dict[int, schema.NoiseRow]:
         return {noise.run: noise for noise in self.noise}
 

@@ -31,13 +31,18 @@ def check_claims(
             raise file.error(str(error), (*location, "check")) from None
 
 
-def check_goals(file: YamlFile, form: StudyForm, points: dict[str, list[Point]]) -> tuple[Gate, ...]:
-    """Return the goals. Raises StudyError for a wrong one. `points` are those of each scenario at full scale."""
+def check_goals(file: YamlFile, form: StudyForm, points: dict[str, list[Point]], *, was_run: bool) -> tuple[Gate, ...]:
+    """Return the goals. Raises StudyError for a wrong one. `points` are those of each scenario at full scale.
+
+    `was_run`: of a study that was run, a goal that no point can meet or miss is accepted, and not known.
+    """
     goals = []
     for number, text in enumerate(form.goals):
         try:
             goals.append(parse_goal(text))
             check_gate(goals[-1], points)
+            if not was_run:
+                check_measurable(goals[-1], points)
         except ExpressionError as error:
             raise file.error(str(error), ("goals", number)) from None
     return tuple(goals)
@@ -50,6 +55,13 @@ def check_gate(gate: Gate, points: dict[str, list[Point]]) -> None:
         _matching(named, points)
     elif named.scenario != EVERYWHERE:
         _candidates(named, points)
+
+
+def check_measurable(gate: Gate, points: dict[str, list[Point]]) -> None:
+    """Raise ExpressionError unless one of the points that the gate is about can have its metric."""
+    reasons = {point.why_without(gate.metric) for each in points.values() for point in each if gate.matches(point)}
+    if reasons and all(reasons):
+        raise ExpressionError(f"'{gate.text}': no point has {gate.metric}: {' or '.join(sorted(reasons))}")
 
 
 def _check_names(expression: Expression, points: dict[str, list[Point]], systems: list[str]) -> None:
