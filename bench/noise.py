@@ -1,23 +1,31 @@
 """Whether the lab sees other work on the machine, and whether it sees differences where there are none.
 
-found  share of the runs beside a process that takes half a core in bursts which are marked as disturbed
-false  share of the runs without it that are marked
-aa     share of comparisons of a system with itself whose 95 % interval excludes 1, of undisturbed runs
+found, found_disk  share of the runs that are marked as disturbed: beside a process that takes half a core in bursts,
+    and of persistent messages beside a process that writes and syncs
+false, false_disk  share of such runs that are marked when nothing runs beside them
+aa     share of false differences, of comparisons of a system with itself over three rounds in which the two took turns,
+    by the method of verdicts and of `mqlab run --aa`; of undisturbed runs
 
-Runs in which the host took processor time (above 1 %) say nothing about the first two, and are only counted.
+Runs in which the host took processor time (above 1 %) say nothing about the first four, and are only counted.
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product
-from math import sqrt
+from math import log, sqrt
+from pathlib import Path
+from statistics import fmean
 
-from _common import arguments, finish, level, ratio, say
+from _common import arguments, finish, say
 from _lab import Lab, scenario
+from mqlab.study import Point
+from mqlab.study.rounds.paired import StudyRounds
+from mqlab.study.self_comparison import twin_of
+from mqlab.study.statistics import t975
 
 # Half of one core, ten times a second.
 _BURSTS = """
@@ -28,19 +36,26 @@ while True:
         pass
     time.sleep(0.05)
 """
+_WRITER = """
+import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+while True:
+    os.pwrite(file, bytes(1 << 16), 0)
+    os.fsync(file)
+"""
 _QUIET_STEAL_SHARE = 0.01
-# Rounds of each comparison of the system with itself.
-_AA_ROUNDS = 6
+# Rounds of each comparison of the system with itself: those of most points of a quick run.
+_AA_ROUNDS = 3
+_SYSTEM = "embedded"
 
 
 @contextmanager
-def bursts(active: bool) -> Iterator[None]:
-    """A busy process that is not a child of this one: the lab takes its own descendants for a part of itself."""
-    if not active:
+def _beside(program: str | None, *options: str) -> Iterator[None]:
+    """A process that is not a child of this one: the lab takes its own descendants for a part of itself."""
+    if program is None:
         yield
         return
-    command = [sys.executable, "-c", _BURSTS]
-    start = ["sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh", *command]
+    start = ["sh", "-c", '"$@" >/dev/null 2>&1 & echo $!', "sh", sys.executable, "-c", program, *options]
     shell = subprocess.run(start, capture_output=True, check=True)
     try:
         yield
@@ -48,38 +63,60 @@ def bursts(active: bool) -> Iterator[None]:
         os.kill(int(shell.stdout), signal.SIGKILL)
 
 
+class _WatchedRuns:
+    """Plays runs, and keeps which of them were marked; those that the host disturbed are only counted."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.marked: dict[tuple[str, bool], list[bool]] = {}
+        self.by_host = 0
+
+    def rate(self, point: Point, program: str | None = None, *options: str) -> float | None:
+        """None for a disturbed run."""
+        with _beside(program, *options):
+            rate = self._lab.rate(point, _SYSTEM)
+        noise = self._lab.noise
+        assert noise is not None
+        if noise.steal_seconds > _QUIET_STEAL_SHARE * noise.seconds * noise.cores:
+            self.by_host += 1
+        else:
+            self.marked.setdefault((point.scenario, program is not None), []).append(bool(noise.disturbed))
+        where = f"{point.scenario} {'beside another process' if program else 'alone'}"
+        say(f"{where}: {noise.disturbed or 'undisturbed'}")
+        return None if noise.disturbed else rate
+
+    def share(self, scenario: str, *, busy: bool) -> dict[str, float | int | None]:
+        return _share(self.marked.get((scenario, busy), ()))
+
+
 def main() -> None:
     chosen = arguments(__doc__ or "")
-    seconds = 0.2 if chosen.smoke else 1.0
-    point = scenario("D", measure=seconds, warmup=0.1 if chosen.smoke else 0.3)
-    marked: dict[bool, list[float]] = {True: [], False: []}
-    rates: list[float] = []
-    by_host = 0
+    phases = {"measure": 0.2, "warmup": 0.1} if chosen.smoke else {"measure": 1.0, "warmup": 0.3}
+    point, persistent = scenario("D", **phases), scenario("G", **phases)
+    pairs: list[tuple[float, float]] = []
     rounds = chosen.rounds or (16 if chosen.quick else 120)
-    with Lab() as lab:
-        lab.rate(point)
+    with Lab() as lab, tempfile.TemporaryDirectory(dir=lab.folder.path.parent) as folder:
+        lab.rate(point, _SYSTEM)
+        runs = _WatchedRuns(lab)
         for number in range(rounds):
-            # Twice alone for each run beside the bursts: the former are compared with each other.
-            for busy in (True, False, False) if number % 2 else (False, False, True):
-                with bursts(busy):
-                    rate = lab.rate(point)
-                noise = lab.noise
-                assert noise is not None
-                if noise.steal_seconds > _QUIET_STEAL_SHARE * noise.seconds * noise.cores:
-                    by_host += 1
-                else:
-                    marked[busy].append(float(bool(noise.disturbed)))
-                if not busy and not noise.disturbed:
-                    rates.append(rate)
-                where = "beside bursts" if busy else "alone"
-                say(f"round {number + 1} of {rounds}: {where}: {noise.disturbed or 'undisturbed'}")
+            say(f"round {number + 1} of {rounds}")
+            runs.rate(point, _BURSTS)
+            # Twice alone: the system takes turns with itself, A B B A.
+            turns = runs.rate(point), runs.rate(point)
+            first, second = turns if number % 2 else turns[::-1]
+            if first is not None and second is not None:
+                pairs.append((first, second))
+            if number % 2 == 0:
+                runs.rate(persistent, _WRITER, str(Path(folder) / "written"))
+                runs.rate(persistent)
     finish(
-        found=_share(marked[True]), false=_share(marked[False]), aa=_false_differences(rates),
-        disturbed_by_the_host=by_host,
+        found=runs.share("D", busy=True), false=runs.share("D", busy=False), found_disk=runs.share("G", busy=True),
+        false_disk=runs.share("G", busy=False), aa=_share(_false_differences(pairs)),
+        disturbed_by_the_host=runs.by_host,
     )  # fmt: skip
 
 
-def _share(marks: list[float]) -> dict[str, float | int | None]:
+def _share(marks: Sequence[bool]) -> dict[str, float | int | None]:
     """With Wilson's interval, which holds for shares near 0 and 1."""
     runs = len(marks)
     if not runs:
@@ -91,21 +128,26 @@ def _share(marks: list[float]) -> dict[str, float | int | None]:
     return {"value": round(share, 4), "low": round(low, 4), "high": round(high, 4), "rounds": runs}
 
 
-def _false_differences(rates: list[float]) -> dict[str, float | int | None]:
-    """Of each window of rounds every assignment of the two runs of a round to the two sides, up to the names."""
-    pairs = [*zip(rates[::2], rates[1::2], strict=False)]
-    shares = []
-    for start in range(0, len(pairs) - _AA_ROUNDS + 1, _AA_ROUNDS):
+def _false_differences(pairs: Sequence[tuple[float, float]]) -> list[bool]:
+    """Whether each comparison finds a difference: as of so many points of one run, so that they share their noise."""
+    study = StudyRounds(looks=1)
+    points = [("D", f"{start}") for start in range(0, len(pairs) - _AA_ROUNDS + 1, _AA_ROUNDS)]
+    names = _SYSTEM, twin_of(_SYSTEM)
+    for point in points:
+        start = int(point[1])
         window = pairs[start : start + _AA_ROUNDS]
-        differences = [_differs(window, (False, *swaps)) for swaps in product((False, True), repeat=_AA_ROUNDS - 1)]
-        shares.append(sum(differences) / len(differences))
-    return level(shares) if shares else {"value": None, "low": None, "high": None, "rounds": 0}
+        for name, rates in zip(names, zip(*window, strict=True), strict=True):
+            study.add(name, "rate.work", point, point, dict(enumerate(rates)))
+    return [_differs(study, names, point) for point in points]
 
 
-def _differs(window: list[tuple[float, float]], swapped: tuple[bool, ...]) -> bool:
-    sides = [(b, a) if swap else (a, b) for (a, b), swap in zip(window, swapped, strict=True)]
-    found = ratio([a for a, _ in sides], [b for _, b in sides])
-    return found["low"] is not None and found["high"] is not None and not found["low"] <= 1 <= found["high"]
+def _differs(study: StudyRounds, names: tuple[str, str], point: tuple[str, str]) -> bool:
+    """Whether the 95 % interval of the ratio excludes 1."""
+    first, second = (study.find(name, "rate.work", point) for name in names)
+    assert first is not None
+    assert second is not None
+    error, degrees = study.error({first: 1.0, second: -1.0})
+    return abs(log(fmean(first.values.values()) / fmean(second.values.values()))) > t975(degrees) * error
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import runpy
 import shutil
 import subprocess
@@ -93,6 +94,20 @@ def test_each_protocol_is_compared_with_the_brokers_that_speak_it() -> None:
     for name, key in found.items():
         for configured in key.systems(["embedded", *protocols.OTHERS]).values():
             assert why_unsupported(system(configured), key.point) == "", f"{name} on {configured}"
+
+
+@pytest.mark.usefixtures("import_benchmarks")
+def test_a_difference_of_a_system_from_itself_is_found() -> None:
+    """One that is there in every round, such as that of a process which is always first; and chance alone is not."""
+    import noise
+
+    chance = random.Random(7)
+    shared = [exp(0.2 * chance.gauss()) for _ in range(60)]
+    equal = [(one * exp(0.02 * chance.gauss()), one * exp(0.02 * chance.gauss())) for one in shared]
+    found = noise._false_differences(equal)
+    assert len(found) == 20
+    assert sum(found) <= 3
+    assert all(noise._false_differences([(1.3 * one, other) for one, other in equal]))
 
 
 @pytest.mark.usefixtures("import_benchmarks")

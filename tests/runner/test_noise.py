@@ -3,14 +3,16 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mqlab.events.schema import MachineRow
 from mqlab.runner import conductor, noise
 from mqlab.runner import run as running_one
-from mqlab.runner.noise import MachineWatch, machine_state, why_disturbed
+from mqlab.runner.noise import MachineWatch, machine_state, why_disk_disturbs, why_processors_disturb
 from runner.lab import conducted, rows
 from runner.points import point
 
@@ -34,6 +36,19 @@ class Proc:
         folder.mkdir(exist_ok=True)
         ticks = f"{round(cpu * TICKS)} 0 {round(of_children * TICKS)} 0"
         (folder / "stat").write_text(f"{pid} ({name}) S {parent} 1 1 0 -1 0 0 0 0 0 {ticks} 20 0 1 0\n")
+
+    def disk(self, pid: int, bytes_read: int, bytes_written: int, cancelled: int = 0) -> None:
+        """Of a process."""
+        lines = ("rchar: 9", f"read_bytes: {bytes_read}", f"write_bytes: {bytes_written}")
+        (self.path / str(pid) / "io").write_text("\n".join((*lines, f"cancelled_write_bytes: {cancelled}\n")))
+
+    def disks(self, **worked: float) -> None:
+        """How long each disk has worked."""
+        lines = [
+            f"   8  0 {name} 1 2 3 4 5 6 7 8 0 {round(seconds * 1000)} 9 0 0 0 0 0 0\n"
+            for name, seconds in worked.items()
+        ]
+        (self.path / "diskstats").write_text("".join(lines))
 
     def end(self, pid: int) -> None:
         (self.path / str(pid) / "stat").unlink()
@@ -120,6 +135,11 @@ def test_waits_are_counted_where_the_kernel_counts_them(proc: Proc) -> None:
     assert (row.cpu_wait_seconds, row.memory_wait_seconds, row.disk_wait_seconds) == (0.25, 0.0, 2.0)
 
 
+def machine(cores: int, seconds: float = 1.0, **changes: Any) -> MachineRow:
+    """As it is recorded, when nothing else ran."""
+    return replace(MachineRow(seconds=seconds, cores=cores, steal_seconds=0.0, foreign_seconds=0.0), **changes)
+
+
 @pytest.mark.parametrize(
     ("steal", "foreign", "name", "why"),
     [
@@ -132,7 +152,64 @@ def test_waits_are_counted_where_the_kernel_counts_them(proc: Proc) -> None:
 )
 def test_a_run_is_disturbed_above_a_tenth(steal: float, foreign: float, name: str, why: str) -> None:
     assert noise.MAX_TAKEN_SHARE == 0.1
-    assert why_disturbed(2.0, steal, foreign, name) == why
+    row = machine(2, steal_seconds=steal, foreign_seconds=foreign, foreign_name=name)
+    assert why_processors_disturb(row) == why
+
+
+@pytest.mark.parametrize("cores", [2, 8, 64])
+def test_half_a_processor_disturbs_however_many_there_are(cores: int) -> None:
+    """The one thread that limits a system may be on that processor."""
+    half = machine(cores, seconds=4.0, foreign_seconds=2.0, foreign_name="cc1")
+    of_all = "25% of the processors" if cores == 2 else "50% of one processor"
+    assert why_processors_disturb(half) == f"other processes (cc1) took {of_all}"
+    assert not why_processors_disturb(machine(cores, seconds=4.0, foreign_seconds=0.8))
+
+
+@pytest.mark.parametrize("cores", [8, 64])
+def test_what_the_host_takes_is_a_share_of_all_processors(cores: int) -> None:
+    assert not why_processors_disturb(machine(cores, steal_seconds=0.1 * cores))
+    assert why_processors_disturb(machine(cores, steal_seconds=0.11 * cores)).endswith("took 11% of the processors")
+
+
+def test_the_time_of_the_disk_is_divided_by_the_bytes(proc: Proc) -> None:
+    proc.disks(vda=100.0, vdb=50.0)
+    proc.disk(LAB + 1, 0, 5_000_000)
+    proc.disk(LAB + 3, 7_000, 9_000)
+    watch = MachineWatch(proc.path)
+    proc.disks(vda=104.0, vdb=51.0)
+    proc.disk(LAB + 1, 1_000_000, 7_000_000)
+    proc.disk(LAB + 3, 107_000, 1_009_000, cancelled=100_000)
+    row = watch.end(is_persistent=True)
+    assert row.foreign_disk_seconds == pytest.approx(1.0)  # 1 of 4 MB
+    assert row.disturbed.startswith("the disk worked ")
+    assert row.disturbed.endswith("% of the time for other processes (browser)")
+
+
+def test_the_disk_of_runs_that_write_nothing_may_be_used(proc: Proc) -> None:
+    proc.disks(vda=1.0)
+    watch = MachineWatch(proc.path)
+    proc.disks(vda=90.0)
+    proc.disk(LAB + 3, 0, 1_000_000)
+    row = watch.end()
+    assert row.foreign_disk_seconds == pytest.approx(89.0)
+    assert row.disturbed == ""
+
+
+def test_a_disk_that_only_the_lab_uses_disturbs_nothing(proc: Proc) -> None:
+    assert MachineWatch(proc.path).end(is_persistent=True).foreign_disk_seconds is None
+    proc.disks(vda=1.0)
+    watch = MachineWatch(proc.path)
+    proc.disks(vda=90.0)
+    proc.disk(LAB + 1, 0, 1_000_000)
+    row = watch.end(is_persistent=True)
+    assert (row.foreign_disk_seconds, row.disturbed) == (0.0, "")
+
+
+def test_little_use_of_the_disk_disturbs_nothing() -> None:
+    assert not why_disk_disturbs(machine(2, seconds=2.0, foreign_disk_seconds=0.2), "cron")
+    assert why_disk_disturbs(machine(2, seconds=2.0, foreign_disk_seconds=0.5), "") == (
+        "the disk worked 25% of the time for other processes"
+    )
 
 
 def test_a_busy_process_of_somebody_else_is_seen() -> None:
@@ -146,6 +223,23 @@ def test_a_busy_process_of_somebody_else_is_seen() -> None:
             row = watch.end()
     finally:
         os.kill(busy, 9)
+    assert row.seconds > 0
+
+
+def test_a_writer_of_somebody_else_is_seen(tmp_path: Path) -> None:
+    """For real: each write waits for the disk."""
+    if not os.major(tmp_path.stat().st_dev) or not Path("/proc/diskstats").exists():
+        pytest.skip("no disk whose work the kernel counts")
+    write = f"dd if=/dev/zero of={tmp_path}/written bs=64k count=1 conv=fsync"
+    command = f"(while true; do {write}; done) >/dev/null 2>&1 & echo $!"
+    started = subprocess.run(["sh", "-c", command], capture_output=True, check=True, start_new_session=True)
+    busy = int(started.stdout)
+    try:
+        watch, row = MachineWatch(), None
+        while row is None or not row.foreign_disk_seconds:
+            row = watch.end(is_persistent=True)
+    finally:
+        os.killpg(os.getpgid(busy), 9)
     assert row.seconds > 0
 
 
@@ -164,8 +258,9 @@ class Disturbances:
     def __call__(self, **_: object) -> "Disturbances":
         return self
 
-    def end(self, *, system_known: bool) -> MachineRow:
+    def end(self, *, system_known: bool, is_persistent: bool) -> MachineRow:
         assert system_known
+        assert not is_persistent
         disturbed = self._disturbed.pop(0) if self._disturbed else False
         return MachineRow(seconds=1.0, cores=2, steal_seconds=0.0, disturbed="by a test" if disturbed else "")
 

@@ -268,11 +268,14 @@ class MachineRow(EventRow):
     steal_seconds: Annotated[Seconds, "processor time that the host gave to other virtual machines"]
     foreign_seconds: Annotated[SecondsOrNone, "CPU time of processes that are not the lab's; null if not known"] = None
     foreign_name: Annotated[Text, "the one that used most of it"] = ""
+    foreign_disk_seconds: Annotated[
+        SecondsOrNone, "time in which the disk worked for them, by their share of the bytes; null if not known"
+    ] = None
     cpu_wait_seconds: Annotated[SecondsOrNone, "time in which some process waited for a processor"] = None
     memory_wait_seconds: Annotated[SecondsOrNone, "time in which some process waited for memory"] = None
     disk_wait_seconds: Annotated[SecondsOrNone, "time in which some process waited for the disk"] = None
     clock_hz: Annotated[FrequencyOrNone, "mean clock frequency of the processors at the end"] = None
-    disturbed: Annotated[Text, "why the run is not used: other work took a share of the processors; empty if not"] = ""
+    disturbed: Annotated[Text, "why the run is not used: other work took processors or the disk; empty if not"] = ""
 
 
 class EventColumn(NamedTuple):

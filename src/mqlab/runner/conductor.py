@@ -22,7 +22,7 @@ from mqlab.runner.checks.calibration import calibrate, combinations
 from mqlab.runner.checks.preparation import SystemPreparation
 from mqlab.runner.extension import Extensions, extended
 from mqlab.runner.machine import describe_machine, package_versions, raise_file_limit
-from mqlab.runner.noise import MAX_TAKEN_SHARE, machine_state
+from mqlab.runner.noise import LIMITS, machine_state
 from mqlab.runner.plan import RunPlan
 from mqlab.runner.results.outcome import RunOutcome
 from mqlab.runner.results.progress import FinishedRun, Progress
@@ -155,7 +155,7 @@ class Conductor:
             "looks": plan.looks,
             "minutes": plan.budget and plan.budget.seconds / 60,
             "machine": describe_machine(self._data),
-            "noise": {"max_taken_share": MAX_TAKEN_SHARE, **machine_state()} if plan.watch_noise else None,
+            "noise": {**LIMITS, **machine_state()} if plan.watch_noise else None,
             "packages": package_versions(),
         }
         self._folder.write_meta(self._meta)

@@ -203,7 +203,7 @@ class RunExecution:
         timeline = self._timeline = Timeline.of(point, time.monotonic_ns() + self._start_delay_ns())
         sent = sent_by_destination(await self._start(group, timeline, sampler))
         if machine is not None:
-            self.noise = machine.end(system_known=location.is_known)
+            self.noise = machine.end(system_known=location.is_known, is_persistent=point.persistent)
         if point.messages is None:
             self.watch(schema.DRAIN, point.phases.drain)
         await group.drain(sent, point.phases.drain, may_repeat=bool(point.faults))

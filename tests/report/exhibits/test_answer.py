@@ -1,13 +1,22 @@
 """The first sentence of a report: who is first and by how much."""
 
+import random
+import re
+from math import exp
+
 import pytest
 
-from mqlab.report.claims.verdicts import judge
+from mqlab.report.claims.evaluation import format_interval
+from mqlab.report.claims.values import MeasuredValues
+from mqlab.report.claims.verdicts import judge, judge_on
+from mqlab.report.comparison.comparison import compare
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.answer import answer, scenario_answers
 from mqlab.report.render import html, markdown
 from mqlab.report.render.json_document import as_json
 from mqlab.report.render.page import build
+from mqlab.study import Claim
+from report.comparison.made_up import BASE, NEW, Values, results_of
 from report.conftest import Write
 from report.synthetic_runs import RATES, SyntheticRuns, add_system
 
@@ -31,6 +40,32 @@ def test_who_is_first_and_by_how_much(made: SyntheticRuns, write: Write) -> None
         "hornetq (in place of HornetQ 2.1.1) is first: its rate at the consumers is 1.33 times (1.33 to 1.34) that of "
         "artemis, the second, on geometric mean over the 8 points that all ran; its figure is the best at 8 of them."
     )
+
+
+def rates_of_common_rounds(chance: random.Random, rounds: int = 6) -> tuple[Values, Values]:
+    """Two systems in turns, at three points: rounds differ by 20 %, and the two systems in a round by 1 %."""
+    base: dict[str, dict[str, list[float]]] = {}
+    new: dict[str, dict[str, list[float]]] = {}
+    for scenario in "ADG":
+        shared = [0.2 * chance.gauss() for _ in range(rounds)]
+        for side, factor in ((base, 1000.0), (new, 1050.0)):
+            rates = [factor * exp(one + 0.01 * chance.gauss()) for one in shared]
+            side[scenario] = {"rate.received": rates, "rate.work": rates}
+    return base, new
+
+
+def test_it_is_judged_like_a_comparison_and_a_claim() -> None:
+    """By the rounds in which the two took turns: their common noise cancels."""
+    rates = rates_of_common_rounds(random.Random(3))
+    assert re.search(r"^new is first: .* is 1\.0\d times \(1\.0\d* to 1\.0\d*\)", answer(results_of(*rates), []))
+    one_point = results_of(*({"A": side["A"]} for side in rates))
+    (row,) = compare(one_point, BASE, NEW).rows
+    check = f'rate.work[A] of "{NEW}" / rate.work[A] of "{BASE}" > 1'
+    (verdict,) = judge_on(Claim(id="ahead", says="new is ahead", source="-", check=check), MeasuredValues(one_point))
+    assert row.ratio is not None
+    assert verdict.verdict == "holds"
+    assert (verdict.measured, verdict.low, verdict.high) == (row.ratio.value, row.ratio.low, row.ratio.high)
+    assert f"is {format_interval(row.ratio, ' times')} that of base" in answer(one_point, [])
 
 
 def test_it_is_the_first_sentence_of_every_format(made: SyntheticRuns, write: Write) -> None:

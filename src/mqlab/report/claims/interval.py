@@ -166,6 +166,19 @@ def greatest(intervals: Iterable[Interval]) -> Interval:
     )
 
 
+def geometric_mean(ratios: Sequence[Interval]) -> Interval:
+    """That of ratios above zero, by the random errors of all their measures together."""
+    value = math.exp(math.fsum(math.log(one.value) for one in ratios) / len(ratios))
+    errors: Errors | None = {}
+    for one in ratios:
+        errors = _sum(errors, _scaled(one.errors, value / one.value / len(ratios)))
+    lower, higher = (math.prod(one.slack[end] ** (1 / len(ratios)) for one in ratios) for end in (0, 1))
+    if errors is not None:
+        return Interval.estimated(value, errors, is_ratio=True, slack=(lower, higher))
+    low = math.prod(one.low ** (1 / len(ratios)) for one in ratios)
+    return Interval(value, low, math.prod(one.high ** (1 / len(ratios)) for one in ratios))
+
+
 def less(left: Interval, right: Interval) -> bool | None:
     """Whether `left < right` for all their values (True), for none (False), or it depends (None)."""
     if left.errors and right.errors:

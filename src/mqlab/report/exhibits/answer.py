@@ -1,13 +1,14 @@
 """The first sentence of a report: which system is first and by how much, or what the only system reached."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.capacity.section import capacity_answer
 from mqlab.report.claims.evaluation import format_interval
-from mqlab.report.claims.interval import Interval, Uncertainty
+from mqlab.report.claims.gates import value_at
+from mqlab.report.claims.interval import Interval, geometric_mean
 from mqlab.report.claims.verdicts import Verdict
 from mqlab.report.data.pairing import stands_for
 from mqlab.report.data.run_results import RunResults, stamped
@@ -16,7 +17,6 @@ from mqlab.report.exhibits.headline import figure, headline, highest, place, ver
 from mqlab.report.render import formatting
 from mqlab.report.render.formatting import metric as in_words
 from mqlab.study import METRICS
-from mqlab.study.statistics import t975
 from mqlab.study.travel import PACKED
 
 # With more scenarios the reader finds them in a table.
@@ -37,10 +37,10 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     if len(ranked) < 2:
         return _only(results, verdicts)
     (first, measures), (second, others) = ranked[:2]
-    certain_pairs = _certain(measures, others)
-    if not certain_pairs:
+    ratios = _certain_ratios(results, measures, others)
+    if not ratios:
         return _not_known(results, metric, ranked)
-    ratio, points = _ratio(certain_pairs), len(certain_pairs)
+    ratio, points = geometric_mean(ratios), len(ratios)
     if ratio.is_open:
         return _not_known(results, metric, ranked)
     counted = f"{points:,}" if points == len(measures) else f"{points:,} of the {len(measures):,}"
@@ -67,11 +67,8 @@ def scenario_answers(results: RunResults) -> tuple[str, ...]:
 
 def _scenario_answer(results: RunResults, scenario: str, ranked: Sequence[tuple[str, Measures]], metric: str) -> str:
     (first, measures), (second, others) = ranked[:2]
-    certain_pairs = _certain(measures, others)
-    if not certain_pairs:
-        return f"Scenario {scenario}: not known, {_why_not_known(results, (*measures, *others))}."
-    ratio = _ratio(certain_pairs)
-    if ratio.is_open:
+    ratios = _certain_ratios(results, measures, others)
+    if not ratios or (ratio := geometric_mean(ratios)).is_open:
         return f"Scenario {scenario}: not known, {_why_not_known(results, (*measures, *others))}."
     found = f"{format_interval(ratio, ' times')} that of {second}"
     ahead = f"{first} is ahead: its" if _is_ahead(ratio, metric) else f"no system is surely ahead: {first}'s"
@@ -105,25 +102,16 @@ def _is_known(row: MeasureRow) -> bool:
     return row.value > 0 and not why_unknown(row.metric, row.value, row.ci95)
 
 
-def _certain(measures: Measures, others: Measures) -> list[tuple[MeasureRow, MeasureRow]]:
-    """The pairs of one point that have a certain ratio: a point with one run, or with only flagged runs, has none."""
-    pairs = zip(measures, others, strict=True)
-    return [pair for pair in pairs if all(row.ci95 is not None and row.quiet is not False for row in pair)]
+def _certain_ratios(results: RunResults, measures: Measures, others: Measures) -> list[Interval]:
+    """The ratios at the points where they have an interval: those of a comparison of the two systems, or a claim."""
+    pairs = [(_value(results, ours), _value(results, theirs)) for ours, theirs in zip(measures, others, strict=True)]
+    return [ours / theirs for ours, theirs in pairs if ours and theirs and not (ours.is_open or theirs.is_open)]
 
 
-def _ratio(pairs: Sequence[tuple[MeasureRow, MeasureRow]]) -> Interval:
-    """The geometric mean of the ratios of these pairs."""
-    logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in pairs) / len(pairs)
-    errors: dict[Hashable, Uncertainty] = {
-        (row.system, row.scenario, row.point): Uncertainty(row.ci95 / t975(degrees) / row.value / len(pairs), degrees)
-        for pair in pairs
-        for row in pair
-        if row.ci95 and (degrees := row.degrees_of_freedom)
-    }
-    known = Interval.estimated(logarithm, errors)
-    low = 0.0 if any(theirs.lower_bound for _, theirs in pairs) else math.exp(known.low)
-    high = math.inf if any(ours.lower_bound for ours, _ in pairs) else math.exp(known.high)
-    return Interval(math.exp(logarithm), low, high)
+def _value(results: RunResults, row: MeasureRow) -> Interval | None:
+    """Open at a point with one run, or with flagged runs only."""
+    point = next(point for point in results.points_of(row.scenario) if point.name == row.point)
+    return value_at(results, row.system, point, row.metric, within=False).value
 
 
 def _not_known(results: RunResults, metric: str, ranked: Sequence[tuple[str, Measures]]) -> str:
