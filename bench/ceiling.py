@@ -6,8 +6,9 @@ same frames on and look at nothing. Both sides read into buffers of the same poo
 processor's cache.
 A_lab, D_lab: the same scenarios as the lab runs them, which also numbers, checks and records every message.
 All of these are packed, on both sides of each ratio: 32,768 records a message in A, 1,024 in D.
-A_per_message: message by message, by the plain API on either side, over a bare Python loop that builds such messages
-and sends them in frames of the same size to a process that throws them away.
+A_per_message: message by message, by the plain API on either side, over a bare Python loop that builds message by
+message too, without ids and timestamps, and coalesces as many in a frame as the client library does at most; it sends
+the frames to a process that throws them away.
 RR1, RR8, P: those of `peers.py` on the embedded broker as the lab plays them, message by message, every message checked
 and recorded, and without `busy_wait`; over a bare relay of the same round trips (`_bare_relay.py`), which in P writes
 and syncs each message as the broker's store does. Both sides have one process with all requesters on one connection and
@@ -37,6 +38,7 @@ from _common import arguments, finish, interleaved, medians, ratio
 from _lab import Lab, scenario
 from mqlab.client import aio, connect
 from mqlab.client.headers import Headers, MessageEncoder, ProducerDefaults
+from mqlab.client.producer import MAX_ROWS
 from mqlab.study import Point
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode_equal
@@ -241,12 +243,12 @@ def throw_away(pipe: Pipe) -> None:
 
 
 def bare_loop(seconds: float) -> float:
-    """Messages a second that plain Python builds one by one and sends in frames of 4096."""
+    """Messages a second that plain Python builds message by message, and coalesces as the client library does."""
     here, there = spawn.Pipe()
     sink = spawn.Process(target=throw_away, args=(there,))
     sink.start()
     with socket.create_connection(("127.0.0.1", here.recv())) as sock:
-        number, pack, rows = 0, struct.Struct("<IQ").pack, 4096
+        number, pack, rows = 0, struct.Struct("<IQ").pack, MAX_ROWS
         begin = time.monotonic()
         while (now := time.monotonic()) < begin + seconds:
             frame = []

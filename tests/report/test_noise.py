@@ -11,6 +11,7 @@ from mqlab.report.exhibits.lab_tables import points_table
 from mqlab.report.exhibits.run_tables import noise_table
 from mqlab.report.render.json_document import as_json
 from mqlab.study import Claim
+from mqlab.study.steadiness import is_judged
 
 from .conftest import Write
 from .synthetic_runs import SyntheticRuns
@@ -109,3 +110,17 @@ def test_programs_are_told_too(made: SyntheticRuns, write: Write) -> None:
     assert {measure["scenario"] for measure in document["measures"] if not measure["quiet"]} == {"G"}
     assert {run["scenario"] for run in document["noise"] if run["disturbed"]} == {"G"}
     assert {run["unsteady"] for run in document["noise"]} == {""}
+
+
+def test_runs_that_are_too_short_for_a_trend_are_not_called_tested(made: SyntheticRuns, write: Write) -> None:
+    """At the scale quick, C alone measures for 2 s, of which its warm-up leaves nine whole slots."""
+    results = RunResults.of(write(made))
+    judged = [point for point in results.points if is_judged(point)]
+    assert [point.scenario for point in judged if point.phases.measure >= 2] == ["C"]
+    said = f"has a trend at 0 of {len(judged)} judged points; the runs of the others were judged by the other two"
+    assert said in noise_table(results).notes[1]
+    longer = [
+        point.model_copy(update={"phases": point.phases.model_copy(update={"measure": 2.2})}) for point in results.points
+    ]
+    vars(results)["points"] = tuple(longer)
+    assert "judged points" not in noise_table(results).notes[1]

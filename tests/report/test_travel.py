@@ -5,7 +5,10 @@ from io import StringIO
 
 from rich.console import Console
 
+from mqlab.report.claims.tables import figures_table
+from mqlab.report.claims.verdicts import NOT_TESTABLE, judge
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.travel import ways_of_travel
 from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.cells import flag_notes, system_cell, travel_notes
 from mqlab.report.exhibits.headline import rate_tiles
@@ -88,6 +91,45 @@ def test_packed_is_not_compared_with_message_by_message(made: SyntheticRuns, wri
     assert not [title for title in titles if "multiple of the published" in title and PACKED in title]
     assert [title for title in titles if "multiple of the published" in title and title.startswith("embedded [")]
     assert as_json(results.folder)["comparisons"][0]["travel"] == ["message by message", "packed"]
+
+
+def test_a_claim_over_points_of_different_ways_says_both(made: SyntheticRuns, write: Write) -> None:
+    """In the words, and beside the figures behind them."""
+    for scenario, waits in (("A", 0), ("G", 1), ("H", 0)):
+        travel(made, scenario, 1, waits)
+    results = RunResults.of(write(made))
+    found = {verdict.claim: verdict for verdict in judge(results) if verdict.basis == "measured"}
+    said = "messages travelled message by message: H; confirmed one by one: G"
+    assert found["transactions-raise"].words.endswith(said)
+    assert found["transactions-raise"].figures.endswith(said)
+    assert "travelled" not in found["small-fan-out"].words
+    table = figures_table(results, [*found.values()])
+    assert not [row for row in table.rows if "transactions-raise" in row.cells[0].text and said not in row.cells[3].text]
+
+
+def test_parameters_tell_the_ways_of_a_scenario_apart(made: SyntheticRuns, write: Write) -> None:
+    results = RunResults.of(write(made))
+    point = results.points[0]
+    points = [
+        point.model_copy(update={"name": f"{size} {persistent}", "parameters": {"size": size, "persistent": persistent}})
+        for size in ("1KB", "100B")
+        for persistent in ("yes", "no")
+    ]
+    for point in points:
+        for metric, value in (("records", 1.0), ("waits", float(point.parameters["persistent"] == "yes"))):
+            made.measure(point.scenario, f"message.{metric}", value, point=point.name)
+    ways = ways_of_travel(RunResults.of(write(made)), [("embedded", point) for point in points])
+    assert ways == {"confirmed one by one": ["A persistent=yes"], "message by message": ["A persistent=no"]}
+
+
+def test_no_claim_compares_packed_with_message_by_message(made: SyntheticRuns, write: Write) -> None:
+    both(made)
+    verdicts = [verdict for verdict in judge(RunResults.of(write(made))) if verdict.basis == "measured"]
+    (spread,) = [verdict for verdict in verdicts if verdict.claim == "small-wide-range"]
+    assert (spread.verdict, spread.words) == (NOT_TESTABLE, "")
+    assert spread.reason == "packed is not compared with message by message"
+    raised = {v.subject: v.verdict for v in verdicts if v.claim == "transactions-raise"}
+    assert NOT_TESTABLE not in raised.values(), "each system by itself is compared with nothing"
 
 
 def test_published_figures_have_the_word_beside_packed_ones(made: SyntheticRuns, write: Write) -> None:

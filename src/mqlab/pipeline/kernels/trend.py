@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mqlab.pipeline.kernels.count_keys import SLOT
+from mqlab.pipeline.kernels.count_keys import NANOSECONDS, SLOT
 
 # The 99.5 % quantile of the normal distribution: 0.5 % on each side.
 CRITICAL: Final = 2.576
@@ -29,6 +29,18 @@ TRENDS: Final = pa.schema({
     "run": pa.int32(),
     **dict.fromkeys(("rate_score", "rate_change", "backlog_score", "backlog_change"), pa.float64()),
 })  # fmt: skip
+
+
+def is_tested(warmup_s: float, measure_s: float) -> bool:
+    """Whether a run with these phases is tested for trends."""
+    start = round(warmup_s * NANOSECONDS)
+    return _slots(start, start + round(measure_s * NANOSECONDS))[1] >= FEWEST_SLOTS
+
+
+def _slots(start: int, end: int) -> tuple[int, int]:
+    """The first whole slot of a measure phase, and how many there are. The times are those since the load began."""
+    first = -(-start // SLOT)
+    return first, end // SLOT - first
 
 
 class MannKendall(NamedTuple):
@@ -59,8 +71,7 @@ def find_trends(run: pa.Table, activity: pa.Table) -> pa.Table:
 
 
 def _of_phase(run: dict[str, float], activity: pa.Table) -> list[dict[str, float]]:
-    first = -((run["load_start"] - run["measure_start"]) // SLOT)
-    slots = (run["measure_end"] - run["load_start"]) // SLOT - first
+    first, slots = _slots(*(int(run[end] - run["load_start"]) for end in ("measure_start", "measure_end")))
     if slots < FEWEST_SLOTS:
         return []
     length = max(slots // MOST_PARTS, 1)

@@ -11,6 +11,7 @@ from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
+from mqlab.report.data.travel import ways_of_travel
 from mqlab.report.render.formatting import listed
 from mqlab.study import Point
 from mqlab.study.language.expression import Expression
@@ -123,6 +124,10 @@ class ClaimValues(ABC):
         used = self.measured_at(references)
         reasons = dict.fromkeys(self.uncertainty(system, point, metric) for system, point, metric in used)
         return [reason for reason in reasons if reason]
+
+    def ways_of_travel(self, references: Iterable[Reference]) -> dict[str, list[str]]:  # noqa: ARG002 - not published
+        """How the messages of a check's points travelled, each way with its places."""
+        return {}
 
     def measured_at(self, references: Iterable[Reference]) -> Iterator[tuple[str, Point, str]]:
         """The systems, points and metrics that a check is about."""
@@ -280,6 +285,16 @@ class MeasuredValues(ClaimValues):
             if name in point.parameters and getattr(point, name, None)
         ]
         return list(dict.fromkeys(settings + told))
+
+    def ways_of_travel(self, references: Iterable[Reference]) -> dict[str, list[str]]:
+        """Those of the base points of a change as well."""
+        places = {
+            (system, one.scenario, one.name): (system, one)
+            for system, point, _ in self.measured_at(references)
+            for one in self.results.points_of(point.scenario)
+            if one.name in (point.name, point.base)
+        }
+        return ways_of_travel(self.results, places.values())
 
     def run_seconds(self, references: Iterable[Reference]) -> float | None:
         seconds: dict[tuple[str, str, str], float] = {}

@@ -8,9 +8,11 @@ from mqlab.report.claims.evaluation import CheckedComparison, evaluate
 from mqlab.report.claims.interval import Interval
 from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, MissingValueError, PublishedValues
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.travel import described
 from mqlab.report.render.formatting import count, listed
 from mqlab.study import Claim
 from mqlab.study.language.expression import Expression, parse
+from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED
 
 HOLDS: Final = "holds"
 REFUTED: Final = "refuted"
@@ -31,6 +33,7 @@ _MOST_MINUTES: Final = 24 * 60
 @dataclass(frozen=True)
 class Verdict:
     """`words` say what was measured (or published) and what the claim needs; `figures` are its expressions and values.
+    Both say how the messages travelled where that differs.
 
     `measured`, `low`, `high`, `needed` and its `limits` are those of the comparison that decided it. `reason` says why
     it is undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they
@@ -98,6 +101,10 @@ def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> 
         result = evaluate(expression, source)
     except MissingValueError as missing:
         return _verdict(claim, source, NOT_TESTABLE, reason=str(missing))
+    ways = source.ways_of_travel(expression.references())
+    packed = sum(way.startswith(PACKED) for way in ways)
+    if 0 < packed < len(ways):
+        return _verdict(claim, source, NOT_TESTABLE, reason=f"{PACKED} is not compared with {MESSAGE_BY_MESSAGE}")
     imposed = source.given_settings(expression, claim.imposed_by)
     if imposed:
         word, reason = BY_CONSTRUCTION, f"{listed(imposed)} brings about the effect"
@@ -105,11 +112,12 @@ def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> 
         word, reason = INCONCLUSIVE, _why_undecided(expression, source)
     else:
         word, reason = HOLDS if result.truth else REFUTED, ""
+    travelled = (f"messages travelled {described(ways)}",) if len(ways) > 1 else ()
     deciding = result.deciding
     minutes = _missing_minutes(expression, source, deciding) if word == INCONCLUSIVE else None
     return replace(
-        _verdict(claim, source, word, "; ".join(result.figures), reason),
-        words="; ".join(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons),
+        _verdict(claim, source, word, "; ".join((*result.figures, *travelled)), reason),
+        words="; ".join((*(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons), *travelled)),
         needed=deciding.needed,
         limits=deciding.limits,
         missing_minutes=minutes,

@@ -1,10 +1,12 @@
 """Table cells of measures: every figure with its interval, lower-bound mark, flag and the stamps of its system."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from mqlab.pipeline.schema import MeasureRow, is_lower_bound
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.travel import described, ways_of_travel
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, number
 from mqlab.study import METRICS, Point, PublishedValue
@@ -133,23 +135,11 @@ def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
 
 def travel_notes(results: RunResults, points: Iterable[Point]) -> Iterator[str]:
     """How the messages of these points travelled, where that was recorded. Systems are named where they differ."""
-    # The ways in which messages travelled, by scenario and system: dictionaries without values keep the order.
-    travels: dict[str, dict[str, dict[str, None]]] = {}
-    for point in points:
-        for system in results.systems:
-            if way := results.travel(system.name, point):
-                travels.setdefault(point.scenario, {}).setdefault(system.name, {})[way] = None
-    places: dict[str, dict[str, None]] = {}
-    for scenario, by_system in travels.items():
-        alike = len({frozenset(ways) for ways in by_system.values()}) == 1
-        for system_name, ways in by_system.items():
-            for way in ways:
-                places.setdefault(way, {})[scenario if alike else f"{system_name} in {scenario}"] = None
-    if len(places) == 1:
-        yield f"Messages travelled {next(iter(places))}."
-    elif places:
-        listed = (f"{way}: {formatting.listed([*there])}" for way, there in places.items())
-        yield f"Messages travelled {'; '.join(listed)}."
+    ways = ways_of_travel(results, product((system.name for system in results.systems), points))
+    if len(ways) == 1:
+        yield f"Messages travelled {next(iter(ways))}."
+    elif ways:
+        yield f"Messages travelled {described(ways)}."
 
 
 def bound_mark(metric: str, bound_by: str | None) -> str:

@@ -5,11 +5,13 @@ from typing import Final
 
 from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
+from mqlab.pipeline.kernels.count_keys import SLOTS_A_SECOND
+from mqlab.pipeline.kernels.trend import FEWEST_SLOTS, is_tested
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.cells import absent, own_cell
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, Cell, Row, Table, number, row
-from mqlab.study.steadiness import MAX_GAP
+from mqlab.study.steadiness import MAX_GAP, is_judged
 
 _COUNTS: Final = ("sent", "expected", *schema.DELIVERY_CLASSES)
 # The accounts of a run with faults, and their heads.
@@ -149,19 +151,34 @@ def noise_table(results: RunResults) -> Table:
     state = results.meta.get("noise") or {}
     notes = [
         f"{disturbed:,} of {watched:,} watched runs were disturbed: other virtual machines and other processes took "
-        f"more than {state.get('max_taken_share', 0):.0%} of the processors. Such a run is repeated at once."
+        f"more than {state.get('max_taken_share', 0):.0%} of the processors. Such a run is repeated later."
         if watched
         else "The runs were not watched.",
         f"{unsteady:,} of {len(rows):,} runs were not steady. A run is steady if arrivals are copies x sends within "
         f"{MAX_GAP:.0%}, the backlog does not grow, the warm-up was longer than the 99 % latency, and the rate has no "
         "trend. A run that is not is played again, once, with longer phases. A fixed amount of work, a load of one "
-        "side and a consumer with a rate of its own are not judged: they are not steady by design.",
+        "side and a consumer with a rate of its own are not judged: they are not steady by design. "
+        + _tested_for_trends(results),
         "A flagged run, disturbed or not steady, counts for no figure, unless its point has no other; then the figure "
         f"is marked {formatting.FLAGGED} and decides no verdict.",
         "Shares of all processors, and of the time in which some process waited, the lab's own included.",
     ]
     title = f"Noise and steadiness, run by run, {MEASURED}"
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
+
+
+def _tested_for_trends(results: RunResults) -> str:
+    """Short runs say nothing of two of the rules."""
+    judged = [point for point in results.points if is_judged(point)]
+    tested = sum(is_tested(point.phases.warmup, point.phases.measure) for point in judged)
+    if tested == len(judged):
+        return ""
+    seconds = FEWEST_SLOTS / SLOTS_A_SECOND
+    return (
+        f"The measure phase is planned long enough (about {seconds:g} s) to test whether the backlog grows and the rate "
+        f"has a trend at {tested:,} of {len(judged):,} judged points; the runs of the others were judged by the other "
+        "two rules only, unless they were played again with longer phases."
+    )
 
 
 def _noise(results: RunResults, run: schema.NoiseRow) -> Row:
