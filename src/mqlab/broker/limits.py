@@ -113,8 +113,8 @@ CREDIT_LEAST: Final = 4 * 1024
 OVERDRAFT_SHARE: Final = 2
 OVERDRAFT_LEAST: Final = 1024 * 1024
 
-# The messages of one topic, counted for each of its subscriptions, may take as much memory as is left for all others, but
-# at least so many bytes; then its producers wait. Credit that they have left may take three times what is left: a
+# The messages of one topic, counted for each of its subscriptions, may take as much memory as is left for all others,
+# but at least so many bytes; then its producers wait. Credit that they have left may take three times what is left: a
 # quarter of the memory limit is not theirs.
 TOPIC_LEAST: Final = 64 * 1024
 TOPIC_OVERDRAFT: Final = 3

@@ -1,5 +1,8 @@
 """A topic whose subscriptions take nothing holds its own producers back, and no others."""
 
+from collections.abc import Iterable
+from functools import partial
+
 import pytest
 
 from mqlab.broker import limits
@@ -27,6 +30,11 @@ def fill(driven: Driven, producer: CoreProducer, *, persistent: bool = False) ->
     while driven.credit[producer] > 0:
         driven.send(producer, BODY, persistent=persistent)
         driven.credit[producer] -= len(BODY)
+
+
+def fill_all(driven: Driven, producers: Iterable[CoreProducer]) -> None:
+    for producer in producers:
+        fill(driven, producer)
 
 
 def is_held(driven: Driven, producer: CoreProducer) -> bool:
@@ -112,12 +120,11 @@ def test_some_memory_is_left_however_many_topics_are_crowded() -> None:
     assert driven.credit[driven.producer("queue:q")] > 0
 
 
-def test_credit_that_producers_have_left_is_refused_before_the_memory_is_full() -> None:
+def test_credit_that_is_left_is_refused_before_the_memory_is_full() -> None:
     driven, _ = driven_with("topic:idle", window=256 * KIB)
     producers = [driven.producer("topic:idle") for _ in range(4)]
     with pytest.raises(CommandError, match=r"topic:idle is full: with this, its 20 subscriptions have \d+ bytes"):
-        for producer in producers:
-            fill(driven, producer)
+        fill_all(driven, producers)
     assert MEMORY // 2 < driven.memory <= MEMORY * 3 // 4
     other = driven.producer("queue:q")
     driven.send(other, BODY, persistent=True)
@@ -131,19 +138,19 @@ def test_one_message_for_many_subscriptions_does_not_fill_the_memory() -> None:
     driven.send(producer, b"x" * 50 * KIB)
 
 
-@pytest.mark.parametrize("end", ["commit", "prepare"])
-def test_a_transaction_that_a_topic_cannot_take_is_only_rolled_back(end: str) -> None:
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_a_transaction_that_a_topic_cannot_take_is_only_rolled_back(is_prepared: bool) -> None:
     driven, _ = driven_with("topic:idle")
     session = driven.session(transacted=True)
     producer = driven.producer("topic:idle", session)
     for _ in range(250):
         driven.send(producer, BODY)
         producer.spent = 0
+    end = partial(driven.core.commit, session)
+    if is_prepared:
+        end = partial(driven.core.prepare, session, "x", Answer(session.owner, 1, {}))
     with pytest.raises(CommandError, match="can only be rolled back: topic:idle is full"):
-        if end == "commit":
-            driven.core.commit(session)
-        else:
-            driven.core.prepare(session, "x", Answer(session.owner, 1, {}))
+        end()
     driven.core.rollback(session)
     driven.take()
     assert driven.memory < KIB * SUBSCRIPTIONS

@@ -15,9 +15,7 @@ from mqlab.wire.native.bodies import Payload
 Place = Callable[[CoreProducer, Payload, bool], Placement]
 
 
-def end_transaction(
-    session: CoreSession, records: PendingRecords, flow: FlowControl, place: Place
-) -> EndedTransaction:
+def end_transaction(session: CoreSession, records: PendingRecords, flow: FlowControl, place: Place) -> EndedTransaction:
     """Place its messages, not visible yet, and begin a new transaction. Raises CommandError."""
     transaction = session.transaction
     if why := transaction.why_not:
