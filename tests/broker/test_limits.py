@@ -62,6 +62,8 @@ TESTED = {
     "CREDIT_LEAST": "core/test_accounts.py::test_the_credit_of_many_producers_is_bounded",
     "OVERDRAFT_SHARE": "core/test_accounts.py::test_what_credit_does_not_count_is_refused_above_the_limit",
     "OVERDRAFT_LEAST": "core/test_accounts.py::test_what_credit_does_not_count_is_refused_above_the_limit",
+    "TOPIC_LEAST": "core/test_topic_memory.py::test_a_topic_may_always_take_some_bytes",
+    "TOPIC_OVERDRAFT": "core/test_topic_memory.py::test_credit_that_is_left_is_refused_before_the_memory_is_full",
     "UNCOUNTED_SHARE": "core/test_flow.py::test_of_a_large_limit_a_share_is_allowed_to_what_is_not_counted",
     "UNCOUNTED_LEAST": "core/test_flow.py::test_growth_below_what_is_allowed_holds_nobody_back",
     "UNCOUNTED_BESIDE": "core/test_flow.py::test_growth_holds_nobody_back_whose_queues_are_nearly_empty",

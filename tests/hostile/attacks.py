@@ -275,6 +275,17 @@ async def durable(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await peer.read_all(0.3)
 
 
+async def idle_subscriptions(victim: Victim, chance: random.Random, peer: Peer) -> None:
+    """Each message counts for every subscription, and none takes one; the publisher stays for a while."""
+    await enter(victim, peer)
+    topic = f"topic:guest.t{chance.randrange(3)}"
+    await peer.write(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=topic))
+    await peer.write(*[open_link(Kind.OPEN_CONSUMER, link, destination=topic) for link in range(2, 402)])
+    for number in range(40):
+        await peer.write(send(1, number + 1, BODY * 4))
+    await peer.read_all(1.0)
+
+
 async def selectors(victim: Victim, chance: random.Random, peer: Peer) -> None:
     await enter(victim, peer)
     await peer.write(open_session(1), open_link(Kind.OPEN_PRODUCER, 1, destination=QUEUES[2]))
@@ -301,5 +312,5 @@ async def persistent(victim: Victim, chance: random.Random, peer: Peer) -> None:
 ATTACKS: tuple[Attack, ...] = (
     noise, half_frames, silence, storm, wrong_passwords, page, fuzz, questions, transactions, receipts,
     waiting_receives, temporaries, browsers, sessions_and_links, guesses, slow_reader, absurd_ranges, subscribing,
-    durable, selectors, persistent, *MQTT_ATTACKS, *AMQP_ATTACKS,
+    durable, idle_subscriptions, selectors, persistent, *MQTT_ATTACKS, *AMQP_ATTACKS,
 )  # fmt: skip

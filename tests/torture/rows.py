@@ -97,7 +97,7 @@ ROWS = (
     Row(
         "hostile", "hostile clients of every kind beside well-behaved ones, against a broker with little memory",
         script=("tests/torture/hostile.py", "--seconds", "3600", "--strict"), quick=("--seconds", "8"),
-        least={"attacks": 10_000, "kinds": 36, "requests": 100_000, "confirmed": 50_000},
+        least={"attacks": 10_000, "kinds": 37, "requests": 100_000, "confirmed": 50_000},
         none=("tracebacks", "lost", "duplicated", "trace_errors", "over_memory", "slow", "ended_late"),
     ),
     Row("input", "noise and frames that are nearly right, through every listener",

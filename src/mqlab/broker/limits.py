@@ -113,6 +113,12 @@ CREDIT_LEAST: Final = 4 * 1024
 OVERDRAFT_SHARE: Final = 2
 OVERDRAFT_LEAST: Final = 1024 * 1024
 
+# The messages of one topic, counted for each of its subscriptions, may take as much memory as is left for all others,
+# but at least so many bytes; then its producers wait. Credit that they have left may take three times what is left: a
+# quarter of the memory limit is not theirs.
+TOPIC_LEAST: Final = 64 * 1024
+TOPIC_OVERDRAFT: Final = 3
+
 # Memory that the core does not count (fragments of the heap, buffers of connections, credit that producers have left)
 # may take an eighth of the memory limit, and this many bytes at least. The rest holds producers back as messages do,
 # while those on queues take more than a quarter of the limit: consumers can always free the memory that producers need.

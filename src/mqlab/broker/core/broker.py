@@ -23,7 +23,7 @@ from mqlab.broker.core.model.delivery_ids import take_rows, take_to_requeue, tak
 from mqlab.broker.core.model.destination_names import QUEUE, parse
 from mqlab.broker.core.model.destinations import DestinationRegistry
 from mqlab.broker.core.model.messages import Span
-from mqlab.broker.core.model.queue import Queue
+from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
 from mqlab.broker.core.model.wake_times import Wake, set_back, wake_due
 from mqlab.broker.core.monitoring import EVERY
@@ -265,7 +265,7 @@ class Core:
 
     def commit(self, session: CoreSession) -> None:
         """Commit all of it. Raises CommandError if a part was refused: then it can only be rolled back."""
-        ended = end_transaction(session, self.records, self._place)
+        ended = end_transaction(session, self.records, self.flow, self._place)
         if ended.record.puts or ended.record.removes:
             session.last_lsn = self.records.append(ended.record, session)
         self.records.run_when_durable(session.last_lsn, self._committed, session, ended)
@@ -283,7 +283,7 @@ class Core:
     def prepare(self, session: CoreSession, xid: str, answer: Answer) -> None:
         """The first phase: the transaction waits for `decide`, and the session begins a new one."""
         self.two_phase_commit.check(xid)
-        self.two_phase_commit.prepare(xid, end_transaction(session, self.records, self._place), answer)
+        self.two_phase_commit.prepare(xid, end_transaction(session, self.records, self.flow, self._place), answer)
         self.flow.check_memory()
 
     def decide(self, xid: str, answer: Answer, *, commit: bool) -> None:
@@ -325,6 +325,8 @@ class Core:
         most = self.flow.most_of_channels if producer.of_channel else self.flow.most_memory
         if not why and self.context.memory > most:
             why = f"the broker has more than {most} bytes in memory"
+        if not why and isinstance(target, Topic):
+            why = self.flow.reason_full(target, size)
         if persistent and not why and size > records.free_bytes - RECORD_BYTES and not session.transacted:
             why = records.reason_no_space(size)
         if why:

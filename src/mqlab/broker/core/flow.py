@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from mqlab.broker import limits
 from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.effects import Credit
-from mqlab.broker.core.model.messages import Span
+from mqlab.broker.core.model.messages import FOOTPRINT, Span
 from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.queue_usage import RELEASE_SHARE
 from mqlab.broker.core.model.sessions import CoreProducer
 from mqlab.broker.core.routing.remote_queues import TOKENS
+from mqlab.broker.core.topic_memory import TopicMemory
 from mqlab.broker.settings import Settings
 from mqlab.errors import MqlabError
 
@@ -63,6 +64,7 @@ class FlowControl:
         self._held_channels: set[CoreProducer] = set()
         # Queues that channels sent to while memory was full.
         self._fed_by_channels: set[Queue] = set()
+        self._topics = TopicMemory(limit, context)
         # How often a producer was held, and for how long in all, since the start.
         self.holds = 0
         self.held_ms = 0
@@ -80,6 +82,14 @@ class FlowControl:
         self._granted += producer.window
         producer.spent = producer.window
         self.renew(producer)
+
+    def reason_full(self, topic: Topic, size: int) -> str:
+        """Why a topic cannot take a message or batch of this size, whatever credit was granted, or ""."""
+        return self._topics.reason_full(topic, size + FOOTPRINT, self._held_back)
+
+    def reason_transaction_full(self, sends: Iterable[tuple[CoreProducer, Span]]) -> str:
+        """Why the messages of a transaction cannot go to their topics, or ""."""
+        return self._topics.reason_transaction_full(sends, self._held_back)
 
     def close(self, producer: CoreProducer) -> None:
         self._granted -= producer.window
@@ -115,11 +125,13 @@ class FlowControl:
 
     def release(self, queue: Queue, spans: Iterable[Span]) -> None:
         """Release messages that are gone; producers that waited for the space go on."""
-        was_full = queue.full
+        was_full, before = queue.full, self._context.memory
         for span in spans:
             queue.release(span)
         if not self.held:
             return
+        if self._topics.crowded and self._topics.is_look_due(before - self._context.memory):
+            self._relax_topics()
         if was_full and not queue.full:
             for destination in queue.sources:
                 self.reconsider(destination.producers)
@@ -148,6 +160,7 @@ class FlowControl:
         uncounted = self._context.uncounted = max(0, beside + self._granted)
         self._held_back = max(0, min(uncounted, queued - limit // limits.UNCOUNTED_BESIDE))
         self.check_memory()
+        self._relax_topics()
         return max(0, beside - self._held_back)
 
     def check_memory(self) -> None:
@@ -164,7 +177,13 @@ class FlowControl:
         if isinstance(destination, Queue):
             # A queue drops no message: with `drop-oldest` it holds its producers.
             return destination.full and destination.policy.when_full != "refuse"
-        return any(queue.full and queue.policy.when_full == "hold" for queue in destination.subscriptions)
+        is_full = any(queue.full and queue.policy.when_full == "hold" for queue in destination.subscriptions)
+        return is_full or self._topics.must_wait(destination, self._held_back)
+
+    def _relax_topics(self) -> None:
+        """Producers of topics that had taken too much memory go on when it is free again, also by paging."""
+        for topic in self._topics.relaxed(self._held_back):
+            self.reconsider(topic.producers)
 
     def _may_overdraw(self, producer: CoreProducer) -> bool:
         """Whether a full broker grants this producer credit: see above."""

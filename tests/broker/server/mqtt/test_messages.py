@@ -298,6 +298,23 @@ async def test_a_message_that_the_client_cannot_take_is_left_out() -> None:
         assert await receiver.nothing()
 
 
+@pytest.mark.parametrize("properties", [{}, {Property.CONTENT_TYPE: "text"}], ids=["alike", "singly"])
+@in_loop
+async def test_a_message_that_is_left_out_tells_the_client_no_alias(properties: Properties) -> None:
+    async with running(local()) as (_, (address,)):
+        most: Properties = {Property.MAXIMUM_PACKET_SIZE: 40, Property.TOPIC_ALIAS_MAXIMUM: 1}
+        receiver, sender = await Peer.connect(address, properties=most), await Peer.connect(address)
+        await receiver.subscribe("t/#")
+        bodies = (b"x" * 100, b"first", b"y" * 100, b"second")
+        sender.send(*(publish("t/1", body, properties=properties) for body in bodies))
+        got = [await receiver.message() for _ in range(2)]
+        assert [(message.topic, message.body, message.properties[Property.TOPIC_ALIAS]) for message in got] == [
+            ("t/1", b"first", 1), ("", b"second", 1),
+        ]  # fmt: skip
+        sender.send(publish("t/1", b"in another batch", properties=properties))
+        assert (await receiver.message()).topic == ""
+
+
 @pytest.mark.parametrize("stored", [False, True])
 @in_loop
 async def test_retained_messages(stored: bool, tmp_path: Path) -> None:

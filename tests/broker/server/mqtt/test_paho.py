@@ -1,6 +1,7 @@
 """A real client: paho-mqtt, over TCP, TLS and WebSocket, and beside STOMP; and Mosquitto's tools, if they are here."""
 
 import queue
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -80,12 +81,12 @@ def process(tmp_path_factory: pytest.TempPathFactory, certificate: Path) -> Iter
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("transport", ["tcp", "tls", "websockets"])
+@pytest.mark.parametrize("transport", ["tcp", "tls", "ws", "wss"])
 def test_each_qos_over_each_transport(
     process: Process, certificate: Path, version: MQTTProtocolVersion, transport: str
 ) -> None:
-    port, ca = (process.ports[1], certificate / "ca") if transport == "tls" else (process.port, None)
-    carrier = "websockets" if transport == "websockets" else "tcp"
+    port, ca = (process.ports[1], certificate / "ca") if transport in ("tls", "wss") else (process.port, None)
+    carrier = "websockets" if transport in ("ws", "wss") else "tcp"
     how = (version, "", carrier, ca)
     with client(port, *how) as receiver, client(port, *how) as sender:
         assert receiver.subscribe("paho/+", 2) == [2]
@@ -115,12 +116,29 @@ def test_stomp_and_mqtt_clients_share_topics(process: Process) -> None:
         assert (message.headers["size"], message.headers["content-type"]) == ("large", "text/plain")
 
 
-def test_mosquitto_s_tools(process: Process) -> None:
+@pytest.mark.parametrize("version", ["mqttv311", "mqttv5"])
+def test_mosquitto_s_tools(process: Process, version: str) -> None:
+    """A retained message, a shared subscription, and the will of a client that is killed."""
     if shutil.which("mosquitto_pub") is None or shutil.which("mosquitto_sub") is None:
         pytest.skip("mosquitto_pub and mosquitto_sub are not installed")
-    port = str(process.port)
-    subprocess.run(["mosquitto_pub", "-p", port, "-t", "tools", "-m", "hello", "-q", "2", "-r"], check=True, timeout=60)
+    common, topic = ("-p", str(process.port), "-V", version, "-q", "2"), f"tools/{version}"
+    subprocess.run(["mosquitto_pub", *common, "-t", topic, "-m", "hello", "-r"], check=True, timeout=SECONDS)
     heard = subprocess.run(
-        ["mosquitto_sub", "-p", port, "-t", "tools", "-C", "1", "-q", "2"], check=True, timeout=60, capture_output=True
+        ["mosquitto_sub", *common, "-t", topic, "-C", "1"], check=True, timeout=SECONDS, capture_output=True
     )
     assert heard.stdout == b"hello\n"
+    will = ("--will-topic", f"{topic}/will", "--will-payload", "gone", "--will-qos", "1")
+    with subprocess.Popen(
+        ["mosquitto_sub", *common, "-t", f"$share/group/{topic}/+", "-F", "%t %p", *will], stdout=subprocess.PIPE
+    ) as shared, client(process.port, MQTTProtocolVersion.MQTTv5) as watcher:  # fmt: skip
+        assert shared.stdout is not None
+        watcher.subscribe(f"{topic}/will", 1)
+        while shared.poll() is None:
+            # Until its subscription is there, nobody gets the message.
+            watcher.publish(f"{topic}/1", b"shared", 1)
+            if select.select([shared.stdout], [], [], 0.1)[0]:
+                break
+        assert shared.stdout.readline() == f"{topic}/1 shared\n".encode()
+        shared.kill()
+        message = watcher.message()
+        assert (message.topic, message.payload) == (f"{topic}/will", b"gone")

@@ -167,6 +167,24 @@ async def test_a_will_waits_and_is_not_needed_if_the_client_comes_back() -> None
         assert await watcher.nothing()
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@in_loop
+async def test_a_will_without_delay_is_published_when_another_connection_takes_over(version: int) -> None:
+    async with running(local()) as (_, (address,)):
+        watcher = await Peer.connect(address)
+        await watcher.subscribe("wills/#")
+        options: dict[str, Any] = KEPT if version == 5 else {"clean": False}
+        first = await Peer.connect(address, "kept", version, **options, will=Will("wills/1", b"first"))
+        second = await Peer.connect(address, "kept", version, **options, will=Will("wills/2", b"second"))
+        assert second.session_present
+        await first.ended()
+        assert await watcher.bodies(1) == [b"first"]
+        second.cut()
+        assert await watcher.bodies(1) == [b"second"]
+        await Peer.connect(address, "kept", version, **options)
+        assert await watcher.nothing()
+
+
 @in_loop
 async def test_a_client_without_an_id_gets_one() -> None:
     async with running(local()) as (_, (address,)):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from mqlab.broker.core.durability.pending_records import PendingRecords
 from mqlab.broker.core.durability.records import Commit
 from mqlab.broker.core.errors import CommandError
+from mqlab.broker.core.flow import FlowControl
 from mqlab.broker.core.model.sessions import CoreProducer, CoreSession, Transaction
 from mqlab.broker.core.routing.duplicates import SentIds, ids_of
 from mqlab.broker.core.routing.placement import EndedTransaction, Placed, Placement, removal_records
@@ -14,13 +15,14 @@ from mqlab.wire.native.bodies import Payload
 Place = Callable[[CoreProducer, Payload, bool], Placement]
 
 
-def end_transaction(session: CoreSession, records: PendingRecords, place: Place) -> EndedTransaction:
+def end_transaction(session: CoreSession, records: PendingRecords, flow: FlowControl, place: Place) -> EndedTransaction:
     """Place its messages, not visible yet, and begin a new transaction. Raises CommandError."""
     transaction = session.transaction
     if why := transaction.why_not:
         raise CommandError(f"the transaction can only be rolled back: {why}")
     sizes = [span.size for _, span in transaction.sends if span.persistent]
-    if sizes and (why := records.reason_no_space(sum(sizes), len(sizes))):
+    why = records.reason_no_space(sum(sizes), len(sizes)) if sizes else ""
+    if why := why or flow.reason_transaction_full(transaction.sends):
         transaction.doomed = why
         raise CommandError(f"the transaction can only be rolled back: {why}")
     session.transaction = Transaction()

@@ -207,10 +207,10 @@ class Deliveries:
             self._written.append(publish_table(first, topic, ids, properties, table[begin : begin + rows]))
         else:
             for at in range(rows):
-                if at and alias and topic != _NO_TOPIC:
-                    topic = _NO_TOPIC
                 packet = publish(first, topic, ids[at] if ids else 0, properties, bodies[begin + at])
-                self._write(packet, subscription, delivery.first + begin + at, ids[at] if ids else 0)
+                is_written = self._write(packet, subscription, delivery.first + begin + at, ids[at] if ids else 0)
+                if is_written and alias:
+                    self._aliases[delivery.topic], topic = alias, _NO_TOPIC
         if not qos:
             self._to_settle.append((subscription, delivery.first + begin, rows))
 
@@ -250,28 +250,29 @@ class Deliveries:
             first = _PUBLISH | qos << 1 | bool(retain) | (_DUPLICATE if qos and delivery.duplicate else 0)
             topic, alias = self._topic_field(delivery.topic)
             packet = publish(first, topic, packet_id, self._encoded(alias, subscription, fields), body)
-            self._write(packet, subscription, number, packet_id)
+            if self._write(packet, subscription, number, packet_id) and alias:
+                self._aliases[delivery.topic] = alias
 
-    def _write(self, packet: bytes, subscription: MqttSubscription, number: int, packet_id: int) -> None:
+    def _write(self, packet: bytes, subscription: MqttSubscription, number: int, packet_id: int) -> bool:
+        """Return False if the client cannot take it: the broker drops it, as if it was delivered."""
         if not self._most.max_packet or len(packet) <= self._most.max_packet:
             self._written.append(packet)
-        elif packet_id:
-            # The client cannot take it, so the broker drops it, as if it was delivered.
+            return True
+        if packet_id:
             del self.under_way[packet_id]
             self._to_settle.append((subscription, number, 1))
+        return False
 
     def _skip(self, delivery: PendingDelivery, rows: int) -> None:
         self._to_settle.append((delivery.subscription, delivery.first + delivery.at, rows))
         delivery.at += rows
 
     def _topic_field(self, topic: str) -> tuple[bytes, int]:
-        """The encoded topic, and its alias or 0; a client that knows the alias does not get the topic again."""
+        """The encoded topic, and its alias or 0. The client knows a new alias once a packet with it is written."""
         if topic in self._aliases:
             return _NO_TOPIC, self._aliases[topic]
-        alias = 0
-        if len(self._aliases) < self._most.topic_aliases:
-            alias = self._aliases[topic] = len(self._aliases) + 1
-        return packets.text(topic), alias
+        is_free = len(self._aliases) < self._most.topic_aliases
+        return packets.text(topic), len(self._aliases) + 1 if is_free else 0
 
     def _encoded(self, alias: int, subscription: MqttSubscription, fields: dict[str, Any]) -> bytes:
         """The properties of a message, with their length; none in MQTT 3.1.1."""

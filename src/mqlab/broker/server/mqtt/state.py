@@ -155,6 +155,9 @@ class MqttState:
         if not session.durable:
             self.end(session)
             return
+        if session.will is not None and not session.will.delay_s and not self._is_closed:
+            # Now: the client may have connected again already, maybe with another will.
+            self._publish_will(session)
         self.save(session)
         self._schedule_end(session)
 
