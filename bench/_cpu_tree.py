@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -19,13 +20,24 @@ import uvloop
 
 if TYPE_CHECKING:
     # The tree that is measured is known only when this runs.
-    from mqlab.drivers import DriverError, DriverRequester, Reply, RequestBatch
+    from mqlab.drivers import (
+        DriverConnection,
+        DriverError,
+        DriverRequester,
+        Receiver,
+        ReceiverOptions,
+        Reply,
+        RequestBatch,
+        Sender,
+    )
 
 BODY = bytes(1024)
 SMALL = b"123456789012"
 # The rows and the size of a body in a batch of A and of D.
 BATCHES = {"A": (1024, 12), "D": (16, 16 * 1024)}
 PREFETCH = 10_000
+# Messages that the lab's driver gets with a call.
+DRIVER_CALL = 256
 
 
 async def serve() -> None:
@@ -35,19 +47,25 @@ async def serve() -> None:
     folder = TemporaryDirectory()
     async with LocalBroker(Settings(name="cpu-time", listen=("tcp:127.0.0.1:0",), data=Path(folder.name))) as local:
         tcp = str(local.addresses[0])
-        keys = {
-            "RR1": await lab_requests(tcp, 1), "RR8": await lab_requests(tcp, 8), "requests": await requests(tcp),
-            "bindings": await requests("bindings:cpu-time"), "headers": await single_sends(tcp),
-            "plain": await plain_sends(tcp, 0), "plain_64": await plain_sends(tcp, 64),
-            "blocking": await blocking_sends(tcp),
-            "P": await persistent_sends(tcp, 1), "G": await persistent_sends(tcp, 20),
-            "A": await batches(tcp, *BATCHES["A"]), "D": await batches(tcp, *BATCHES["D"]),
+        # Opened when they are first asked for: an older tree may lack what another key needs.
+        openers = {
+            "RR1": partial(lab_requests, tcp, 1), "RR8": partial(lab_requests, tcp, 8),
+            "requests": partial(requests, tcp), "bindings": partial(requests, "bindings:cpu-time"),
+            "headers": partial(single_sends, tcp), "plain": partial(plain_sends, tcp, 0),
+            "plain_64": partial(plain_sends, tcp, 64), "blocking": partial(blocking_sends, tcp),
+            "P": partial(persistent_sends, tcp, 1), "G": partial(persistent_sends, tcp, 20),
+            "A": partial(batches, tcp, *BATCHES["A"]), "D": partial(batches, tcp, *BATCHES["D"]),
+            "amqp10_A": partial(driver_sends, "amqp10", tcp), "amqp10_G": partial(driver_pairs, "amqp10", tcp, 40),
+            "stomp_A": partial(driver_sends, "stomp", tcp), "stomp_G": partial(driver_pairs, "stomp", tcp, 40),
         }  # fmt: skip
+        loads: dict[str, Load] = {}
         while line := await asyncio.to_thread(sys.stdin.readline):
             key, number = line.split()
-            await keys[key](int(number) // 10 + 1)
+            if key not in loads:
+                loads[key] = await openers[key]()
+            await loads[key](int(number) // 10 + 1)
             began = process_time()
-            await keys[key](int(number))
+            await loads[key](int(number))
             print(int(number) / (process_time() - began), flush=True)
         folder.cleanup()
         os._exit(0)  # the responders still wait
@@ -241,6 +259,63 @@ async def persistent_sends(address: str, producers: int) -> Load:
         await asyncio.gather(*(send_and_receive(*pair) for pair in pairs))
 
     return load
+
+
+async def driver_sends(protocol: str, address: str) -> Load:
+    """Small messages that one producer sends to a topic without waiting, as in A of `protocols.py`."""
+    sending, receiving = await lab_connections(protocol, address)
+    name, size = f"topic:{protocol}", len(SMALL)
+    receiver = await receiving.receiver(name, receiver_options())
+    sender = await sending.sender(name, persistent=False, transacted=False)
+    bodies = np.frombuffer(SMALL * DRIVER_CALL, dtype=np.uint8).reshape(DRIVER_CALL, size)
+
+    async def load(number: int) -> None:
+        receiving_all = asyncio.ensure_future(receive(receiver, number))
+        for begin in range(0, number, DRIVER_CALL):
+            await sender.send(bodies[: number - begin], wait=False)
+        await receiving_all
+
+    return load
+
+
+async def driver_pairs(protocol: str, address: str, pairs: int) -> Load:
+    """Persistent messages, each confirmed before the next one of its producer, as in G of `protocols.py`."""
+    sending, receiving = await lab_connections(protocol, address)
+    bodies = np.zeros((1, len(BODY)), dtype=np.uint8)
+    links = []
+    for number in range(pairs):
+        name = f"queue:{protocol}-{number}"
+        receiver = await receiving.receiver(name, receiver_options())
+        links.append((await sending.sender(name, persistent=True, transacted=False), receiver))
+
+    async def load(number: int) -> None:
+        each = number // pairs + 1
+
+        async def send(sender: "Sender") -> None:
+            for _ in range(each):
+                await sender.send(bodies, wait=True)
+
+        await asyncio.gather(*(work for sender, receiver in links for work in (send(sender), receive(receiver, each))))
+
+    return load
+
+
+async def lab_connections(protocol: str, address: str) -> "tuple[DriverConnection, DriverConnection]":
+    from mqlab.drivers import DRIVERS
+
+    driver = DRIVERS[protocol](address, {"flavour": "mqlab"})
+    return await driver.connect(), await driver.connect()
+
+
+def receiver_options() -> "ReceiverOptions":
+    from mqlab.drivers import ReceiverOptions
+
+    return ReceiverOptions(PREFETCH)
+
+
+async def receive(receiver: "Receiver", left: int) -> None:
+    while left > 0:
+        left -= len((await receiver.receive()).bodies)
 
 
 async def batches(address: str, rows: int, size: int) -> Load:

@@ -10,7 +10,8 @@ client library, over TCP and over bindings. headers: single messages with header
 messages without headers by the plain API; plain_64: the same, and the producer yields to the event loop after each 64;
 blocking: the same by the blocking API, with a thread for either side. P, G:
 persistent messages of 1 KiB by 1 and 20 producers, each confirmed before the next one. A, D: batches of 1,024 small and
-of 16 large messages.
+of 16 large messages. amqp10_A, amqp10_G, stomp_A, stomp_G: the loads of `protocols.py` by the lab's driver of the
+protocol; amqp10 includes the time of Proton.
 """
 
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from before_after import Tree
 NUMBERS = {
     "RR1": 1500, "RR8": 2000, "requests": 1500, "bindings": 3000, "headers": 4500, "plain": 100_000,
     "plain_64": 50_000, "blocking": 50_000, "P": 1000,
-    "G": 4000, "A": 1500, "D": 400,
+    "G": 4000, "A": 1500, "D": 400, "amqp10_A": 40_000, "amqp10_G": 4000, "stomp_A": 1_000_000, "stomp_G": 4000,
 }  # fmt: skip
 
 

@@ -27,6 +27,8 @@ from .real_system import CHECKS, Real, real
 
 artemis = real("artemis:driver=jms")
 activemq = real("activemq:driver=jms")
+artemis_by_qpid_jms = real("artemis:driver=jms,client=qpid-jms")
+activemq_by_qpid_jms = real("activemq:driver=jms,client=qpid-jms")
 hornetq = real("hornetq")
 on_hornetq = pytest.mark.needs_system("hornetq")
 
@@ -41,6 +43,18 @@ def test_it_works_with_artemis(artemis: Real, feature: str) -> None:
 @pytest.mark.parametrize("feature", CHECKS)
 def test_it_works_with_activemq(activemq: Real, feature: str) -> None:
     activemq.check(feature)
+
+
+@pytest.mark.needs_system("artemis:driver=jms,client=qpid-jms")
+@pytest.mark.parametrize("feature", CHECKS)
+def test_qpid_jms_works_with_artemis(artemis_by_qpid_jms: Real, feature: str) -> None:
+    artemis_by_qpid_jms.check(feature)
+
+
+@pytest.mark.needs_system("activemq:driver=jms,client=qpid-jms")
+@pytest.mark.parametrize("feature", CHECKS)
+def test_qpid_jms_works_with_activemq(activemq_by_qpid_jms: Real, feature: str) -> None:
+    activemq_by_qpid_jms.check(feature)
 
 
 @on_hornetq

@@ -11,8 +11,9 @@ from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
-from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
+from mqlab.systems.jms_broker import JmsBroker
+from mqlab.systems.program import Launch, ProgramRunning
+from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
 from mqlab.wire.stomp.frames import StompFrame
 
 _CONFIGURATION: Final = """\
@@ -29,9 +30,9 @@ _CONFIGURATION: Final = """\
       <tempUsage><tempUsage limit="50 gb"/></tempUsage>
     </systemUsage></systemUsage>
     <transportConnectors>
-      <transportConnector name="openwire" uri="tcp://127.0.0.1:{jms}?wireFormat.maxFrameSize=268435456"/>
+      <transportConnector name="openwire" uri="tcp://127.0.0.1:{openwire}?wireFormat.maxFrameSize=268435456"/>
       <transportConnector name="stomp" uri="stomp://127.0.0.1:{stomp}?wireFormat.maxFrameSize=268435456"/>
-      <transportConnector name="amqp" uri="amqp://127.0.0.1:{amqp10}?wireFormat.maxFrameSize=268435456"/>
+      <transportConnector name="amqp" uri="amqp://127.0.0.1:{amqp}?wireFormat.maxFrameSize=268435456"/>
     </transportConnectors>
   </broker>
 </beans>
@@ -75,7 +76,7 @@ def _parse_size(answer: str) -> int:
     return int(sizes[0])
 
 
-class ActiveMQ(Program):
+class ActiveMQ(JmsBroker):
     name = "activemq"
     title = "ActiveMQ Classic"
     compiles = True
@@ -83,22 +84,24 @@ class ActiveMQ(Program):
     drivers = ("jms", "stomp", "amqp10")
     parts: tuple[Part, ...] = (Java(), Archive(f"org.apache.activemq:apache-activemq:{version}:tar.gz:bin"))
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "1G"}
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     running_class = ActiveMQRunning
 
     def durability(self) -> Durability:
-        return journal_durability(self, unsynced="never", removal="; not synced")
+        return self.journal_durability(unsynced="never", removal="; not synced")
 
     @property
-    def jars(self) -> str:
+    def own_jars(self) -> str:
         library = path_of(self.parts[1]) / "lib"
         return f"{library}:{library}/optional/log4j-*.jar"
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
-        ports_by_driver, home = {driver: ports() for driver in self.drivers}, path_of(self.parts[1])
+        openwire, stomp, amqp, home = ports(), ports(), ports(), path_of(self.parts[1])
         sync = "always" if self.chosen("sync") == "yes" else "never"
         configuration = folder / "activemq.xml"
-        configuration.write_text(_CONFIGURATION.format(data=folder / "data", sync=sync, **ports_by_driver))
+        configuration.write_text(
+            _CONFIGURATION.format(data=folder / "data", sync=sync, openwire=openwire, stomp=stomp, amqp=amqp)
+        )
+        ports_by_driver = {"jms": amqp if self.uses_qpid_jms else openwire, "stomp": stomp, "amqp10": amqp}
         folders = {"home": home, "base": home, "conf": home / "conf", "data": folder / "data"}
         return Launch(
             [
@@ -110,7 +113,7 @@ class ActiveMQ(Program):
             addresses={driver: f"tcp:127.0.0.1:{port}" for driver, port in ports_by_driver.items()},
             options={
                 "stomp": {"flavour": "activemq"},
-                "jms": {"provider": "activemq", "jars": self.jars},
+                "jms": self.jms_options,
                 "amqp10": {"flavour": "activemq"},
             },
         )  # fmt: skip

@@ -82,8 +82,9 @@ class System(ABC):
     lacks_with: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     # The targets of faults that the lab does not control, each with the reason.
     lacks_faults: ClassVar[Mapping[FaultTarget, str]] = dict.fromkeys(("process", "disk", "syncs"), _NOT_STARTED)
-    # Whether it has a just-in-time compiler (every Java program has): the lab warms it up before runs that count.
-    compiles: ClassVar[bool] = False
+    # Whether it or its client library has a just-in-time compiler, as all in Java have: the lab warms it up before runs
+    # that count.
+    compiles: bool = False
     # Settings whose value is a path, and whether the system reads or writes that file.
     file_settings: ClassVar[Mapping[str, FileUse]] = {}
     # Settings that it can change while it runs (`Running.switch`).

@@ -10,8 +10,9 @@ from typing import ClassVar, Final
 
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
-from mqlab.systems.program import Launch, Program, ProgramRunning
-from mqlab.systems.stomp_management import exchange, journal_durability, new_reply_queue, text_message
+from mqlab.systems.jms_broker import JmsBroker
+from mqlab.systems.program import Launch, ProgramRunning
+from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
 from mqlab.wire.stomp.frames import StompFrame
 
 # The tool measures the disk and writes the configuration, once; then the broker starts.
@@ -52,7 +53,7 @@ def _queue_name(queue: str) -> str:
     return f"{name}.{name}" if kind == "subscription" else name
 
 
-class Artemis(Program):
+class Artemis(JmsBroker):
     name = "artemis"
     title = "ActiveMQ Artemis"
     compiles = True
@@ -60,16 +61,15 @@ class Artemis(Program):
     drivers = ("stomp", "jms", "amqp10")
     parts: tuple[Part, ...] = (Java(), Archive(f"org.apache.artemis:apache-artemis:{version}:tar.gz:bin"))
     defaults: ClassVar[Mapping[str, str]] = {"sync": "yes", "memory": "2G"}
-    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"sync": ("yes", "no")}
     running_class = ArtemisRunning
     # A Java tool that measures the disk runs first.
     start_seconds = 120.0
 
     def durability(self) -> Durability:
-        return journal_durability(self, unsynced="later")
+        return self.journal_durability(unsynced="later")
 
     @property
-    def jars(self) -> str:
+    def own_jars(self) -> str:
         return str(path_of(self.parts[1]) / "lib")
 
     def launch(self, folder: Path, ports: Callable[[], int]) -> Launch:
@@ -86,7 +86,7 @@ class Artemis(Program):
             addresses=dict.fromkeys(self.drivers, f"tcp:127.0.0.1:{port}"),
             options={
                 "stomp": {"flavour": "artemis"},
-                "jms": {"provider": "artemis", "jars": self.jars},
+                "jms": self.jms_options,
                 "amqp10": {"flavour": "artemis"},
             },
         )

@@ -119,8 +119,11 @@ class Program(System):
     version: str
     # What `install` installs.
     parts: tuple[Part, ...]
-    # All settings, with their defaults; and the allowed values of those that have only some.
+    # The settings that it has with every driver, with their defaults.
     defaults: ClassVar[Mapping[str, str]] = _NONE
+    # Further settings that it has with one driver only, with their defaults, by the name of the driver.
+    defaults_with: ClassVar[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
+    # The allowed values of settings that have only some.
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     # The longest time until it answers.
     start_seconds: ClassVar[float] = 60.0
@@ -128,11 +131,13 @@ class Program(System):
 
     def __init__(self, settings: dict[str, str]) -> None:
         allowed = {**self.choices, "driver": self.drivers}
-        known = (*LAB_SETTINGS, _VERSION, *self.defaults)
+        driver = settings.get("driver", self.drivers[0])
+        self._defaults = {**self.defaults, **self.defaults_with.get(driver, _NONE)}
+        known = (*LAB_SETTINGS, _VERSION, *self._defaults)
         for key, value in settings.items():
             if key not in known:
-                names = ", ".join(known)
-                raise SystemSettingError(f"{self.name} has no setting {key!r}; it has: {names}")
+                names, where = ", ".join(known), f" with the driver {driver}" if self.defaults_with else ""
+                raise SystemSettingError(f"{self.name} has no setting {key!r}{where}; it has: {names}")
             if key in allowed and value not in allowed[key]:
                 raise SystemSettingError(f"{self.name}: {key}: {value!r} is none of {', '.join(allowed[key])}")
         super().__init__(settings)
@@ -156,7 +161,7 @@ class Program(System):
 
     def chosen(self, key: str) -> str:
         """The value of a setting: the chosen one or the default."""
-        return self.driver if key == "driver" else self.settings.get(key, self.defaults[key])
+        return self.driver if key == "driver" else self.settings.get(key, self._defaults[key])
 
     def stamps(self) -> list[str]:
         """How its durability differs from that of a system that syncs before it confirms."""
@@ -176,15 +181,15 @@ class Program(System):
         return True
 
     def describe(self) -> JsonObject:
-        settings = {**self.lab_settings, **{key: self.chosen(key) for key in self.defaults}}
+        settings = {**self.lab_settings, **{key: self.chosen(key) for key in self._defaults}}
         return {"name": self.label, "version": self.version, "settings": settings, "stamps": self.stamps()}
 
     def missing(self) -> str:
         lacking = [reason for part in self.parts if (reason := missing(part))]
         if not lacking:
             return ""
-        name = f"{self.name}:{_VERSION}={self.version}" if _VERSION in self.settings else self.name
-        return f"{name} is not installed ({', '.join(lacking)}): mqlab systems install {name}"
+        # Its version and its driver decide what is installed.
+        return f"{self.key} is not installed ({', '.join(lacking)}): mqlab systems install {self.key}"
 
     def install(self, say: Callable[[str], None]) -> None:
         for part in self.parts:

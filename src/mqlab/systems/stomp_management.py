@@ -1,4 +1,4 @@
-"""What ActiveMQ Classic and Artemis share: durability, and management requests that are messages.
+"""Management requests to ActiveMQ Classic and Artemis, which are messages.
 
 Each request uses a short STOMP connection of its own.
 """
@@ -8,34 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import uuid4
 
-from mqlab.systems.api import Durability, Syncs, SystemFailedError
-from mqlab.systems.program import Program
+from mqlab.systems.api import SystemFailedError
 from mqlab.wire.stomp.decoder import Limits, StompFrameDecoder
 from mqlab.wire.stomp.frames import StompError, StompFrame, encode, encode_head
 
 _VERSION: Final = "1.2"
 _TIMEOUT_SECONDS: Final = 20.0
 _READ_BYTES: Final = 64 * 1024
-
-
-def journal_durability(system: Program, *, unsynced: Syncs, removal: str = "") -> Durability:
-    """`unsynced`: whether it syncs without the setting `sync`; `removal`: a phrase about the removal of messages."""
-    synced, jms = system.chosen("sync") == "yes", system.driver == "jms"
-    acknowledged, replies = (
-        "when the consumer asks for the next message, acknowledges or commits",
-        "on a queue shared by all; each requester has one consumer with a selector for its correlation ids",
-    )
-    if jms:
-        acknowledged = "auto: at delivery to the consumer; else when the consumer acknowledges or commits"
-        replies = "on a queue shared by all, by a selector on the correlation id"
-    return Durability(
-        syncs="before confirming" if synced else unsynced,
-        persistent=f"written to the journal{' and synced' if synced else ', not synced'}"
-        + ("; a confirmed batch is a transaction" if jms else ""),
-        confirmed="in the queues, in memory",
-        acknowledged=acknowledged + removal,
-        replies=replies,
-    )
 
 
 def new_reply_queue() -> str:

@@ -70,6 +70,10 @@ class TestNames:
 
 
 class TestDescription:
+    @pytest.mark.parametrize(("text", "warmed_up"), [("embedded", False), ("embedded:driver=jms", True)])
+    def test_a_client_library_in_java_is_warmed_up(self, text: str, warmed_up: bool) -> None:
+        assert system(text).compiles is warmed_up
+
     def test_all_settings_are_told_and_not_only_the_chosen(self) -> None:
         found = system("embedded:queue_limit=1000").describe()
         assert found["name"] == "embedded:queue_limit=1000"

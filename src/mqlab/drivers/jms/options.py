@@ -13,6 +13,11 @@ from mqlab.wire.address import Address, BadAddressError
 
 # {host} and {port} come from the address. In names of destinations {name} is the lab's name, {identifier} that name in
 # letters, digits and underscores, {number} its trailing number, for destinations that an administrator creates.
+_QPID_JMS: Final[Mapping[str, str]] = MappingProxyType({
+    "factory": "org.apache.qpid.jms.JmsConnectionFactory",
+    "url": "amqp://{host}:{port}?jms.receiveNoWaitLocalOnly=true",
+    "confirm": "listener",
+})  # fmt: skip
 _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
     "artemis": {
         "factory": "org.apache.activemq.artemis.jms.client.ActiveMQConnectionFactory",
@@ -40,18 +45,14 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({
         # It confirms asynchronous sends only now and then.
         "confirm": "commit",
     },
+    # Broker-J.
     "qpid": {
-        "factory": "org.apache.qpid.jms.JmsConnectionFactory",
-        "url": "amqp://{host}:{port}?jms.receiveNoWaitLocalOnly=true",
-        "confirm": "listener",
+        **_QPID_JMS,
         # A plain name would become a queue.
         "topic": "amq.topic/{name}",
     },
-    "mqlab": {
-        "factory": "org.apache.qpid.jms.JmsConnectionFactory",
-        "url": "amqp://{host}:{port}?jms.receiveNoWaitLocalOnly=true",
-        "confirm": "listener",
-    },
+    # Any other broker that speaks AMQP 1.0.
+    "qpid-jms": _QPID_JMS,
     "ibmmq": {
         "factory": "com.ibm.mq.jms.MQConnectionFactory",
         "url": "",

@@ -52,7 +52,7 @@ _SMALL_SEGMENT: Final = "1MiB"
 _OPTIONS: Final[dict[str, dict[str, str]]] = {
     "stomp": {"flavour": "mqlab"},
     "amqp10": {"flavour": "mqlab"},
-    "jms": {"provider": "mqlab"},
+    "jms": {"provider": "qpid-jms"},
 }
 _HOSTED_DRIVER: Final = "native"
 # Durability of confirmations and acknowledgements, with `sync: on` and `sync: off`. Reports and documents take these
@@ -243,6 +243,7 @@ class Embedded(System):
         super().__init__(settings)
         if self.driver not in self.drivers:
             raise SystemSettingError(f"embedded: driver: {self.driver[:80]!r} is none of {', '.join(self.drivers)}")
+        self.compiles = self.driver == "jms"
         self._settings = EmbeddedSettings.parse(
             {key: value for key, value in settings.items() if key not in LAB_SETTINGS}
         )

@@ -2,6 +2,8 @@ package mqlab.jms;
 
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
 
 import javax.jms.BytesMessage;
 import javax.jms.DeliveryMode;
@@ -17,6 +19,7 @@ class ProducerSession {
 
     final Session session;
     final boolean persistent;
+    private final List<MessageProducer> producers = new ArrayList<>();
     /** ActiveMQ confirms every send that has a sendTimeout; this is its setter. Null for other providers. */
     private Method sendTimeout;
 
@@ -28,6 +31,7 @@ class ProducerSession {
     /** A producer with message ids and timestamps, as JMS has them by default. */
     MessageProducer producer(Destination destination) throws JMSException {
         MessageProducer producer = session.createProducer(destination);
+        producers.add(producer);
         producer.setDeliveryMode(persistent ? DeliveryMode.PERSISTENT : DeliveryMode.NON_PERSISTENT);
         try {
             sendTimeout = producer.getClass().getMethod("setSendTimeout", int.class);
@@ -66,6 +70,10 @@ class ProducerSession {
 
     void close() throws Exception {
         settle(true);
+        // Qpid JMS ends a session at once. A producer waits for what the broker has not answered yet.
+        for (MessageProducer producer : producers) {
+            producer.close();
+        }
         session.close();
     }
 
