@@ -139,6 +139,12 @@ def test_it_is_rebuilt_and_keeps_folders_that_are_gone(tmp_path: Path) -> None:
     assert "not measured yet" in result.stderr
 
 
+def test_run_folders_behind_a_url_are_measured_again_instead_of_a_rebuild() -> None:
+    result = here("history", "rebuild", "--runs", "s3a://lab/runs/")
+    assert result.exit_code == 2
+    assert result.stderr.endswith("measure each again: mqlab measure s3a://lab/runs/RUN\n")
+
+
 @pytest.mark.parametrize("command", [("list",), ("trend",), ("export", "all.csv"), ("rebuild",)], ids=" ".join)
 def test_without_a_history(tmp_path: Path, command: tuple[str, ...]) -> None:
     result = here("history", *command, "--runs", tmp_path)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from cli.command import mqlab
+from cli.command import document, mqlab
 from cluster.spark_servers import HOME
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure_tables import check_measures
@@ -39,6 +39,10 @@ def check_measures_there(system: FileSystem, work: Path) -> None:
     measured = mqlab("measure", f"{system.url}/run", "--check", *words)
     assert "columns and SQL count the same events" in measured.stderr, measured.stderr
     assert f"measures in {system.url}/run/measures" in measured.stderr, measured.stderr
+    assert "the history cannot be written" not in measured.stderr, measured.stderr
+    listed = mqlab("history", "list", "--runs", system.url, "--json", *words)
+    measures = document(listed.stdout)["measures"]
+    assert {row["run_folder"] for row in measures} == {"run"}, listed.stderr
     _shell(system, work, "-get", f"{system.url}/run/measures", str(folder.measures))
     check_measures(RunFolder.open(folder.path))
     assert _tables(folder) == expected

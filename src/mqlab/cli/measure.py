@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from urllib.parse import unquote, urlsplit
 
 import typer
+from pyspark.sql import SparkSession
 
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say
 from mqlab.cli.terminal.exit_status import exit_with_status
@@ -175,7 +176,9 @@ def run_measure(folder: RunFolder, target: SparkTarget, bars: ProgressBars, remo
         )
         if remote is not None:
             remote.copy_back(spark)
-    _record_history(folder)
+            _record_remote_history(remote, spark)
+    if remote is None:
+        _record_history(folder)
     for run, reason in sources.damaged.items():
         say(f"{'every run' if run is None else f'run {run}'} is void: {reason}")
 
@@ -200,6 +203,15 @@ def _record_history(folder: RunFolder) -> None:
         record_history(folder)
     except OSError as error:
         say(f"the history cannot be written: {io_reason(error)}")
+
+
+def _record_remote_history(remote: RemoteFolder, spark: SparkSession) -> None:
+    try:
+        remote.record_history(spark)
+    except NotARunFolderError as error:
+        say(f"the history cannot be written: {error}")
+    except SPARK_ERRORS as error:
+        say(f"the history cannot be written: {_first_line(error)}")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Run folders on a file system that only Spark reads, through the connectors of Hadoop: `hdfs:`, `s3a:` and others.
 
 The driver has a copy of all that is small. Tasks check the large event files and count their events. The measures are
-written to the copy, and then copied back.
+written to the copy, and then copied back; their history is beside the run folder, as on this machine.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -20,6 +21,7 @@ from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.events.schema import TABLES
 from mqlab.events.sources import LARGE_TABLES, EventSources, event_sources, examine_parts
 from mqlab.pipeline.file_tasks import DESCRIPTIONS, describe_files
+from mqlab.pipeline.history.dataset import history_rows, history_url
 from mqlab.pipeline.measure_tables import begin_measures, sources_file
 from mqlab.pipeline.shared_folder import event_files
 
@@ -73,6 +75,19 @@ class RemoteFolder:
             for file in (sources_file(unfinished), *tables, sources_file(self.copy)):
                 name = file.relative_to(unfinished.path if file.is_relative_to(path) else self.copy.path)
                 _put(spark, file, f"{self.url}/{name.as_posix()}")
+
+    def record_history(self, spark: SparkSession) -> None:
+        """Write the measures to the history beside the run folder. Raises NotARunFolderError if nothing can be there.
+
+        The file is there, and whole, once the connector has closed it.
+        """
+        runs, _, name = self.url.rpartition("/")
+        if runs.endswith(":/"):
+            raise NotARunFolderError(f"{self.url} has no folder around it")
+        with TemporaryDirectory(prefix="mqlab-history-") as path:
+            file = Path(path, f"{name}.parquet")
+            pq.write_table(history_rows(self.copy, name), file)
+            _put(spark, file, f"{history_url(runs)}/{file.name}")
 
 
 def _table(name: Path) -> str:

@@ -193,7 +193,7 @@ def _earlier(
         fail(f"{folder.path}: meta.json does not say when it was run, so its history is not known", Exit.USAGE)
     chosen = history_filter(None, study=[results.study.id], scale=[results.scale], system=[system])
     find = partial(earlier_measures, before=datetime.fromisoformat(started))
-    measures = query(folder.path.resolve().parent, chosen, master, find)
+    measures = query(str(folder.path.resolve().parent), chosen, master, None, find)
     machine = machine_id(results.meta.get("machine") or {})
     earlier = [measure for measure in measures if other_machine or measure.machine == machine]
     if measures and not earlier:

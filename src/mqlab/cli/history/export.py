@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from mqlab.cli.history import options
 from mqlab.cli.history.options import history_filter, query
-from mqlab.cli.measure import MasterOption
+from mqlab.cli.measure import ConfOption, MasterOption
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say
 from mqlab.json_values import JsonObject
 
@@ -31,8 +31,9 @@ def export(
     metric: options.MetricOption = None,
     machine: options.MachineOption = None,
     since: options.SinceOption = None,
-    runs: options.RunsOption = Path("runs"),
+    runs: options.RunsOption = "runs",
     master: MasterOption = None,
+    conf: ConfOption = None,
 ) -> None:
     """Write measures to a CSV, JSON or Parquet file."""
     write = _FORMATS.get(file.suffix)
@@ -41,7 +42,7 @@ def export(
     chosen = history_filter(
         since, study=study, scale=scale, scenario=scenario, point=point, system=system, metric=metric, machine=machine
     )
-    rows = query(runs, chosen, master, in_order)
+    rows = query(runs, chosen, master, conf, in_order)
     try:
         write(rows, file)
     except OSError as error:

@@ -1,11 +1,9 @@
 """`mqlab history list`: the measures of all run folders."""
 
-from pathlib import Path
-
 from mqlab.cli.history import options
 from mqlab.cli.history.export import as_rows, in_order
 from mqlab.cli.history.options import history_filter, query
-from mqlab.cli.measure import MasterOption
+from mqlab.cli.measure import ConfOption, MasterOption
 from mqlab.cli.terminal.console import show, show_json, table_of
 from mqlab.json_values import JsonObject
 from mqlab.report.render import formatting
@@ -20,15 +18,16 @@ def list_measures(
     metric: options.MetricOption = None,
     machine: options.MachineOption = None,
     since: options.SinceOption = None,
-    runs: options.RunsOption = Path("runs"),
+    runs: options.RunsOption = "runs",
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """List measures, in the order of time."""
     chosen = history_filter(
         since, study=study, scale=scale, scenario=scenario, point=point, system=system, metric=metric, machine=machine
     )
-    rows = as_rows(query(runs, chosen, master, in_order))
+    rows = as_rows(query(runs, chosen, master, conf, in_order))
     if as_json:
         show_json({"measures": rows})
         return

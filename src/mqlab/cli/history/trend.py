@@ -1,14 +1,13 @@
 """`mqlab history trend`: each metric over the run folders, with its change points."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from mqlab.cli.history import options
 from mqlab.cli.history.options import history_filter, query
-from mqlab.cli.measure import MasterOption
+from mqlab.cli.measure import ConfOption, MasterOption
 from mqlab.cli.terminal.console import show, show_json, table_of
 from mqlab.cli.terminal.sparkline import sparkline
 from mqlab.json_values import JsonObject
@@ -29,15 +28,16 @@ def trend(
     machine: options.MachineOption = None,
     since: options.SinceOption = None,
     changed: Annotated[bool, typer.Option("--changed", help="Only those with a change point.")] = False,
-    runs: options.RunsOption = Path("runs"),
+    runs: options.RunsOption = "runs",
     master: MasterOption = None,
+    conf: ConfOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Show each metric over time, on each machine, and the points at which its level changed."""
     chosen = history_filter(
         since, study=study, scale=scale, scenario=scenario, point=point, system=system, metric=metric, machine=machine
     )
-    found = [one for one in query(runs, chosen, master, trends) if one.changes or not changed]
+    found = [one for one in query(runs, chosen, master, conf, trends) if one.changes or not changed]
     if as_json:
         show_json({"trends": [*map(_as_json, found)]})
         return

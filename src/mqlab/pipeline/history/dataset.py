@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -56,7 +57,7 @@ def record_history(folder: RunFolder) -> Path:
     target.parent.mkdir(exist_ok=True)
     # Spark ignores names with a leading dot.
     unfinished = target.with_name(f".{target.name}.unfinished")
-    pq.write_table(_rows(folder, path.name), unfinished)
+    pq.write_table(history_rows(folder, path.name), unfinished)
     return unfinished.replace(target)
 
 
@@ -75,12 +76,14 @@ def history_of(runs: Path) -> Path:
     return runs / _FOLDER
 
 
-def read_history(spark: SparkSession, runs: Path, chosen: HistoryFilter | None = None) -> DataFrame:
-    """The rows that the filter chooses. Raises NoHistoryError."""
-    path = history_of(runs)
-    if not any(path.glob("[!.]*.parquet")):
-        raise NoHistoryError(f"{path}: there is no history")
-    rows = spark.read.schema(from_arrow_schema(SCHEMA)).parquet(str(path))
+def history_url(runs: str) -> str:
+    """The same behind the URL of a folder of run folders."""
+    return f"{runs.rstrip('/')}/{_FOLDER}"
+
+
+def read_history(spark: SparkSession, runs: Path | str, chosen: HistoryFilter | None = None) -> DataFrame:
+    """The rows that the filter chooses. `runs`: a path, or a URL that Spark reads. Raises NoHistoryError."""
+    rows = _read_url(spark, history_url(runs)) if isinstance(runs, str) else _read_path(spark, history_of(runs))
     chosen = chosen or HistoryFilter()
     for column, patterns in chosen.patterns.items():
         if patterns:
@@ -89,13 +92,31 @@ def read_history(spark: SparkSession, runs: Path, chosen: HistoryFilter | None =
     return rows if chosen.since is None else rows.where(fn.col("started") >= fn.lit(chosen.since))
 
 
+def _read_path(spark: SparkSession, path: Path) -> DataFrame:
+    if not any(path.glob("[!.]*.parquet")):
+        raise NoHistoryError(f"{path}: there is no history")
+    return spark.read.schema(from_arrow_schema(SCHEMA)).parquet(str(path))
+
+
+def _read_url(spark: SparkSession, url: str) -> DataFrame:
+    try:
+        rows = spark.read.schema(from_arrow_schema(SCHEMA)).parquet(url)
+        # With Spark Connect only this question looks for the folder.
+        return rows.select(rows.columns)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise NoHistoryError(f"{url}: there is no history") from error
+
+
 def _like(pattern: str) -> str:
     for special in ("\\", "%", "_"):
         pattern = pattern.replace(special, f"\\{special}")
     return pattern.replace("*", "%")
 
 
-def _rows(folder: RunFolder, name: str) -> pa.Table:
+def history_rows(folder: RunFolder, name: str) -> pa.Table:
+    """The measures of a folder as rows of the history, in which it has this name."""
     meta = folder.meta()
     machine = meta.get("machine") or {}
     context = {
