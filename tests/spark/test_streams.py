@@ -1,97 +1,20 @@
-"""The format `mqlab` of Spark against a real broker: whatever dies, each message arrives, and none twice."""
+"""The format `mqlab` of Spark against a real broker: headers, batches that can be read again, options and columns."""
 
-import os
 import re
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from broker.server.raw_client import local
-from client.broker_helpers import Served, serving
-from mqlab.client import Message, connect
-from mqlab.spark import MqlabDataSource
+from client.broker_helpers import Served
+from mqlab.client import connect
 from mqlab.spark.options import StreamOptions
 from mqlab.spark.sink import QueueWriter
 from mqlab.spark.source import QueueReader
+from spark.stream_helpers import copy, messages_on, queues, send, source
 
-MESSAGES = 2500
 DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with serving(local(data=tmp_path / "data")) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def streams(spark: SparkSession) -> SparkSession:
-    spark.dataSource.register(MqlabDataSource)
-    # It makes the session that of this thread, where Spark looks for the format of a sink.
-    spark.createDataFrame([], "body BINARY")
-    return spark
-
-
-def send(address: str, queue: str, bodies: list[bytes]) -> None:
-    with connect(address) as connection:
-        session = connection.session("transacted")
-        producer = session.producer(queue)
-        for body in bodies:
-            producer.send(body, persistent=True)
-        session.commit()
-
-
-def messages_on(address: str, queue: str) -> list[Message]:
-    with connect(address) as connection:
-        return [*connection.session().browser(queue)]
-
-
-def queues(address: str) -> dict[str, int]:
-    with connect(address) as connection:
-        return {line["name"]: line["messages"] for line in connection.ask("list")["destinations"]}
-
-
-def source(spark: SparkSession, address: str, **options: str) -> DataFrame:
-    read = spark.readStream.format("mqlab").option("destination", "queue:orders").option("address", address)
-    return read.options(**options).load()
-
-
-def copy(rows: DataFrame, address: str, checkpoint: Path, sink: str = "mqlab") -> None:
-    """Write all messages that are there to queue:copies, and wait for the end of the query."""
-    write = rows.writeStream.format(sink).option("destination", "queue:copies").option("address", address)
-    query = write.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination()
-
-
-def dying_source(flag: Path, after: int) -> type[MqlabDataSource]:
-    """A sink whose Python process is killed once, while it writes. Local classes travel to the tasks as they are."""
-
-    class DyingWriter(QueueWriter):
-        def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
-            def rows() -> Iterator[Row]:
-                for number, row in enumerate(iterator):
-                    if number == after and flag.exists():
-                        flag.unlink()
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    yield row
-
-            return super().write(rows())
-
-    class DyingDataSource(MqlabDataSource):
-        @classmethod
-        def name(cls) -> str:
-            return "mqlab-dying"
-
-        def streamWriter(self, schema: StructType, overwrite: bool) -> QueueWriter:  # noqa: ARG002, N802 - Spark's
-            return DyingWriter(StreamOptions.parse(self.options), schema)
-
-    return DyingDataSource
 
 
 def test_messages_keep_their_headers(streams: SparkSession, served: Served, tmp_path: Path) -> None:
@@ -109,32 +32,6 @@ def test_messages_keep_their_headers(streams: SparkSession, served: Served, tmp_
     )  # fmt: skip
     assert one.properties == {"colour": "red", "size": "7"}
     assert one.persistent
-
-
-def test_a_killed_query_goes_on_from_its_checkpoint(streams: SparkSession, served: Served, tmp_path: Path) -> None:
-    bodies = [b"%d" % number for number in range(MESSAGES)]
-    send(served.address, "queue:orders", bodies)
-    flag = tmp_path / "flag"
-    flag.touch()
-    # One transaction of the sink is committed, and half of the next one is not.
-    streams.dataSource.register(dying_source(flag, after=1500))
-    rows = source(streams, served.address, max_messages="2000").select("body")
-    with pytest.raises(StreamingQueryException):
-        copy(rows, served.address, tmp_path / "checkpoint", "mqlab-dying")
-    assert not flag.exists()
-    written = len(messages_on(served.address, "queue:copies"))
-    assert 0 < written < MESSAGES, "the query died in the middle of a batch"
-    send(served.address, "queue:orders", [b"later"])
-    copy(rows, served.address, tmp_path / "checkpoint", "mqlab-dying")
-    assert sorted(message.body for message in messages_on(served.address, "queue:copies")) == sorted(
-        [*bodies, b"later"]
-    )
-    left = [name for name, count in queues(served.address).items() if count and name != "queue:copies"]
-    assert len(left) == 1, "Spark commits a batch when the next one begins"
-    number = int(left[0].removeprefix("queue:spark.orders."))
-    # A new checkpoint reads what the former query had not released.
-    reader = QueueReader(StreamOptions.parse({"destination": "queue:orders", "address": served.address}))
-    assert reader.initialOffset() == {"batch": number - 1}
 
 
 def test_a_batch_moved_before_a_crash_is_found_again(served: Served) -> None:
@@ -156,6 +53,52 @@ def test_a_batch_moved_before_a_crash_is_found_again(served: Served) -> None:
         again.commit(following)
         end = following
     again.stop()
+    assert queues(served.address) == {"queue:orders": 0}
+
+
+def test_a_batch_moved_before_a_crash_is_not_of_those_that_are_there(served: Served) -> None:
+    """A query that reads what is there at its start reads all of it, and the batch of the former query."""
+    options = StreamOptions.parse({"destination": "queue:orders", "address": served.address})
+    send(served.address, "queue:orders", [b"moved"] * 8)
+    first = QueueReader(options)
+    start = first.initialOffset()
+    first.latestOffset(start, first.getDefaultReadLimit())
+    first.stop()
+    send(served.address, "queue:orders", [b"there"] * 8)
+    again = QueueReader(options)
+    again.prepareForTriggerAvailableNow()
+    end = start
+    while (following := again.latestOffset(end, again.getDefaultReadLimit())) != end:
+        end = following
+    again.stop()
+    assert queues(served.address)["queue:orders"] == 0
+
+
+def test_messages_of_a_batch_do_not_expire(served: Served) -> None:
+    """Each reading of a batch has the same rows, by whose numbers the sink recognises them."""
+    with connect(served.address) as connection:
+        producer = connection.session().producer("queue:orders")
+        producer.send(b"one", persistent=True, time_to_live=3_600_000, duplicate_id="1", group="g")
+        producer.send(b"two", persistent=True)
+    reader = QueueReader(StreamOptions.parse({"destination": "queue:orders", "address": served.address}))
+    end = reader.latestOffset({"batch": 0}, reader.getDefaultReadLimit())
+    reader.stop()
+    moved = messages_on(served.address, f"queue:spark.orders.{end['batch']}")
+    assert [(message.body, message.expiration, message.group) for message in moved] == [
+        (b"one", 0, "g"), (b"two", 0, None),
+    ]  # fmt: skip
+    assert all(message.id for message in moved)
+
+
+def test_a_batch_that_the_broker_lost(served: Served) -> None:
+    """Its messages were not persistent, and the broker was started anew: the query goes on without them."""
+    reader = QueueReader(StreamOptions.parse({"destination": "queue:orders", "address": served.address}))
+    (partition,) = reader.partitions({"batch": 0}, {"batch": 1})
+    assert [*reader.read(partition)] == []
+    send(served.address, "queue:orders", [b"next"])
+    assert reader.latestOffset({"batch": 1}, reader.getDefaultReadLimit()) == {"batch": 2}
+    reader.commit({"batch": 2})
+    reader.stop()
     assert queues(served.address) == {"queue:orders": 0}
 
 

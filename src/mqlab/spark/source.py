@@ -16,6 +16,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from mqlab.client import Connection, Consumer, Message, MessagingError, RefusedError, Session
 from mqlab.client.aio import DEFAULT_PREFETCH
 from mqlab.spark.options import StreamOptions
+from mqlab.wire.native.columns import column_names, decode_batch, encode_columns
+from mqlab.wire.native.payload import Payload
 
 SOURCE_COLUMNS: Final = (
     "body BINARY, id STRING, timestamp TIMESTAMP, correlation_id STRING, reply_to STRING, type STRING, priority INT, "
@@ -32,6 +34,9 @@ _FIRST_S: Final = 0.2
 _MORE_S: Final = 0.01
 # A batch is one transaction: the broker bounds its bytes.
 _MAX_BYTES: Final = 4 << 20
+# Headers by which the broker removes or holds back messages. Those of a batch stay what they are until it is deleted:
+# a message that expired between two readings would give every row behind it another number.
+_OF_THE_DESTINATION: Final = frozenset(("expiration", "deliver_at", "duplicate_id"))
 
 
 class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -67,8 +72,12 @@ class QueueReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = self._options.max_messages if self._left is None else min(self._options.max_messages, self._left)
         if self._mover is None:
             self._mover = BatchMover(self._options)
+        queue = batch_queue(self._options, number)
         try:
-            moved = self._mover.move(batch_queue(self._options, number), most)
+            # A query that was killed may have moved the batch, and not noted it.
+            if _messages_on(self._mover.connection, queue):
+                return {_BATCH: number}
+            moved = self._mover.move(queue, most)
         except (MessagingError, OSError):
             # The next query begins with a new connection, and finds out whether the batch was committed.
             self.stop()
@@ -101,23 +110,21 @@ class BatchMover:
     """Moves messages from the destination to queues. The broker has one at a time for each name of a source."""
 
     def __init__(self, options: StreamOptions) -> None:
-        self._connection = options.connect(client_id=f"spark.{options.name}")
-        self._session: Session = self._connection.session("transacted")
+        self.connection = options.connect(client_id=f"spark.{options.name}")
+        self._session: Session = self.connection.session("transacted")
         durable = "" if options.is_queue else options.name
         self._consumer: Consumer = self._session.consumer(
             options.destination, durable=durable, prefetch=min(DEFAULT_PREFETCH, options.max_messages)
         )
 
     def move(self, queue: str, most: int) -> int:
-        """Return the number of messages on the queue: those of a batch that was moved before, or up to `most` now."""
-        if before := _messages_on(self._connection, queue):
-            return before
+        """Move up to `most` messages, and the rest of the last delivery. Returns their number."""
         producer, rows, size, wait = None, 0, 0, _FIRST_S
         with suppress(TimeoutError):
             while rows < most and size < _MAX_BYTES:
                 delivery = self._consumer.receive_batch(wait)
                 producer = producer or self._session.producer(queue)
-                producer.send_batch(delivery.payload, persistent=delivery.persistent)
+                producer.send_batch(_kept_as_it_is(delivery.payload), persistent=delivery.persistent)
                 rows, size, wait = rows + delivery.rows, size + len(delivery.payload.data), _MORE_S
         if producer is not None:
             self._session.commit()
@@ -126,7 +133,16 @@ class BatchMover:
 
     def close(self) -> None:
         with suppress(MessagingError, OSError):
-            self._connection.close()
+            self.connection.close()
+
+
+def _kept_as_it_is(payload: Payload) -> Payload:
+    if _OF_THE_DESTINATION.isdisjoint(column_names(payload)):
+        return payload
+    bodies, *columns = decode_batch(payload).columns
+    names = column_names(payload)
+    kept = {name: column for name, column in zip(names, columns, strict=True) if name not in _OF_THE_DESTINATION}
+    return encode_columns(bodies, kept)
 
 
 def batch_queue(options: StreamOptions, number: int) -> str:
