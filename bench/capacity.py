@@ -13,7 +13,9 @@ known_limit  the rate that it finds, over the limit, of a broker whose disk has 
 repeated  the greater over the less of the rates that two searches of one command find on the embedded broker, with
     runs in turns, so that the machine is the same to both: at most 1.05. With `--rounds` so many such commands.
 later  the greatest over the least rate of all these commands: it has what the machine changes meanwhile.
-The rates are in `rates`, with the least and the greatest limit of each.
+undecided  the searches of these commands that found no limit: on a noisy machine no rate may be decided. They count for
+    no other key, which is null without any search.
+The rates are in `rates`, with the outcome of each search, and the least and the greatest limit.
 """
 
 import json
@@ -33,6 +35,8 @@ GOAL_S: Final = 0.010
 DEVIATION: Final = 0.10
 MARKS: Final = 250
 COMMANDS: Final = 1
+# A search that decides nothing is a result too.
+_ENDS: Final = (Exit.OK, Exit.GOAL_MISSED, Exit.INCONCLUSIVE)
 CONFIRMED_STUDY: Final = """
 study: confirmed
 title: A producer that waits for the disk
@@ -74,28 +78,36 @@ def _trial(rate: float, limit: float, chance: random.Random) -> Trial:
     return Trial(rate, "held" if held else "missed", "" if held else "latency")
 
 
-def _real(commands: int) -> dict[str, object]:
+# Any: the results have values of several kinds.
+def _real(commands: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as folder:
         (Path(folder) / "study.yaml").write_text(CONFIRMED_STUDY)
         marks = ("--study", "study.yaml", "--goal", "latency.p50 < 50ms", "--seconds", "2")
         (known,) = _searches(folder, f"embedded:disk_marks={MARKS}", *marks)
         goal = ("embedded", "--goal", "latency.p99 < 10ms", "--aa")
         found = [_searches(folder, *goal) for _ in range(commands)]
-    rates = [[search["rate"] for search in both] for both in found]
+    searches = [search for both in found for search in both]
+    rates = [search["rate"] for search in searches if _is_found(search)]
+    pairs = [[search["rate"] for search in both] for both in found if all(map(_is_found, both))]
     return {
-        "known_limit": round(known["rate"] / MARKS, 4),
-        "repeated": level([max(both) / min(both) for both in rates]),
-        "later": round(max(map(max, rates)) / min(map(min, rates)), 4),
-        "rates": [{key: search[key] for key in ("rate", "low", "high")} for both in found for search in both],
+        "known_limit": round(known["rate"] / MARKS, 4) if _is_found(known) else None,
+        "repeated": level([max(both) / min(both) for both in pairs]) if pairs else None,
+        "later": round(max(rates) / min(rates), 4) if rates else None,
+        "undecided": sum(not _is_found(search) for search in (known, *searches)),
+        "rates": [{key: search[key] for key in ("status", "rate", "low", "high")} for search in searches],
     }
 
 
 # Any: the values of a JSON document.
+def _is_found(search: dict[str, Any]) -> bool:
+    return bool(search["status"] == "found")
+
+
 def _searches(folder: str, *words: str) -> list[dict[str, Any]]:
-    """The results of the searches of one command, which all found a limit."""
+    """The results of the searches of one command."""
     command = [sys.executable, "-m", "mqlab", "capacity", *words, "--json"]
     ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
-    if ended.returncode != Exit.OK:
+    if ended.returncode not in _ENDS:
         raise SystemExit(f"mqlab capacity ended with {ended.returncode}")
     document = json.loads(ended.stdout)
     say(document["answer"])

@@ -111,6 +111,28 @@ def test_a_difference_of_a_system_from_itself_is_found() -> None:
 
 
 @pytest.mark.usefixtures("import_benchmarks")
+def test_a_search_that_is_not_decided_keeps_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`mqlab capacity` ends with 6 then, and still prints what it found."""
+    import capacity
+
+    found = {"status": "found", "low": 90.0, "high": 110.0}
+    ends = [
+        (0, [found | {"rate": 250.0}]),
+        (6, [found | {"rate": 100.0}, {"status": "undecided", "rate": None, "low": None, "high": None}]),
+        (0, [found | {"rate": 100.0}, found | {"rate": 104.0}]),
+    ]
+    outputs = iter(
+        subprocess.CompletedProcess([], code, json.dumps({"answer": "", "capacities": searches}))
+        for code, searches in ends
+    )
+    monkeypatch.setattr("capacity.subprocess.run", lambda *_, **__: next(outputs))
+    results = capacity._real(2)
+    assert (results["known_limit"], results["later"], results["undecided"]) == (1.0, 1.04, 1)
+    assert results["repeated"]["value"] == 1.04
+    assert [search["status"] for search in results["rates"]] == ["found", "undecided", "found", "found"]
+
+
+@pytest.mark.usefixtures("import_benchmarks")
 def test_the_best_of_the_others_was_measured_in_every_round() -> None:
     import _systems_in_turn as turns
 

@@ -1,11 +1,14 @@
 """docs/ci.md: its recipe works as it stands there, with less time."""
 
+import os
 import re
 import shlex
+import subprocess
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import Result
 
 from .command import here
@@ -62,3 +65,38 @@ def test_the_comparison(recipe: tuple[Path, Result]) -> None:
 def test_the_systems_took_turns(recipe: tuple[Path, Result]) -> None:
     _, compared = recipe
     assert "Each round, in which the two took turns, gives one ratio." in compared.stdout
+
+
+def command_of(script: str) -> list[str]:
+    """The words of the lab's command in a shell script."""
+    (command,) = re.findall(r"^mqlab .*(?:\n .*)*", script.replace("\\\n", ""), re.MULTILINE)
+    return shlex.split(command.partition("||")[0])
+
+
+def test_the_job_runs_the_recipe_and_keeps_every_file() -> None:
+    _, workflow = blocks("yaml")
+    (job,) = yaml.safe_load(workflow)["jobs"].values()
+    *prepare, compare, upload = job["steps"]
+    used = [step.get("uses", step.get("run")).partition("@")[0] for step in prepare]
+    assert used == ["actions/checkout", "actions/setup-python", "actions/setup-java", "pip install mqlab"]
+    (recipe,) = blocks("sh")
+    words = command_of(compare["run"])
+    assert words == command_of(recipe)
+    kept = upload["with"]["path"].split()
+    written = [words[number + 1] for number, word in enumerate(words) if word in ("--junit", "--markdown", "--csv")]
+    assert (upload["if"], kept) == ("always()", [*written, "runs/*/report"])
+
+
+@pytest.mark.parametrize(("code", "ended"), [(0, 0), (3, 3), (4, 4), (5, 5), (6, 0), (7, 7)])
+def test_the_job_warns_where_the_runs_leave_a_gate_open(tmp_path: Path, code: int, ended: int) -> None:
+    (job,) = yaml.safe_load(blocks("yaml")[1])["jobs"].values()
+    (script,) = (step["run"] for step in job["steps"] if step.get("name") == "compare")
+    (tmp_path / "mqlab").write_text(f"#!/bin/sh\nexit {code}\n")
+    (tmp_path / "mqlab").chmod(0o755)
+    # The way in which GitHub runs a script.
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    result = subprocess.run(
+        ["bash", "-e", "-c", script], env={"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == ended
+    assert result.stdout.startswith("::warning::") == (code == 6)

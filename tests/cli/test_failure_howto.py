@@ -33,7 +33,9 @@ def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     said = " ".join((of_lab.stdout + our_own.stdout).split())
     times = r"[\d.]+ (?:s|ms) without service, recovered after [\d.]+ (?:s|ms); [\d,]+ confirmed, 0 lost"
     for fault in ("kill, embedded: kill at 500ms for 500ms", "dies, embedded: kill at 500ms for 200ms"):
-        assert re.search(rf"{fault}: {times}, [\d,]+ sent again, 0 duplicated", said), said
+        assert re.search(rf"{fault}: {times}, [\d,]+ sent again, [\d,]+ marked, 0 out of order, 0 duplicated", said), (
+            said
+        )
     assert len(re.findall(r"hangs, embedded: stop at 300ms for 100ms every 400ms: ", said)) == 4
     assert "Verdicts on the study's claims, measured here: " in said
     for folder in map(RunFolder.open, run_folders(Path("runs"))):

@@ -96,9 +96,10 @@ def every_tenth(run: Run, first: int, count: int, latency_ms: int = 5) -> Run:
     return run
 
 
-def _killed(name: str) -> Run:
+def _killed(name: str, scenario: str = "", repetition: int = 0) -> Run:
     """Killed at 450 ms: the message planned at 500 ms is sent again, five messages come late and one once more."""
-    run = every_tenth(case(name, declared={"faults": "kill at 450ms"}), 0, 5)
+    declared: dict[str, object] = {"faults": "kill at 450ms"}
+    run = every_tenth(case(name, scenario=scenario or name, repetition=repetition, declared=declared), 0, 5)
     run.fault(MEASURE + 450 * MILLISECOND, MEASURE + 850 * MILLISECOND)
     run.receive(4, at=MEASURE + 900 * MILLISECOND, redelivered=True)
     run.send(5, planned=MEASURE + 500 * MILLISECOND, outcome=UNKNOWN)
@@ -113,6 +114,17 @@ every_tenth(_killed("killed once"), 10, 10)
 # After the second fault no confirmed message arrives.
 every_tenth(_killed("killed for good"), 10, 5).fault(MEASURE + 1_450 * MILLISECOND, None).send(
     15, 5, planned=MEASURE + 1_500 * MILLISECOND
+)
+# Of the three runs of a point, the system recovered in the first alone. In the last it confirmed nothing any more.
+every_tenth(_killed("killed, and recovered", scenario="three runs", repetition=0), 10, 10)
+every_tenth(_killed("the next fault is too early", scenario="three runs", repetition=1), 10, 10).fault(
+    MEASURE + 960 * MILLISECOND, MEASURE + 965 * MILLISECOND
+)
+every_tenth(case("never served again", scenario="three runs", repetition=2), 0, 5).fault(
+    MEASURE + 450 * MILLISECOND, MEASURE + 850 * MILLISECOND
+).send(5, planned=MEASURE + 500 * MILLISECOND, outcome=UNKNOWN)
+every_tenth(case("a fault behind the last message"), 0, 20).fault(
+    MEASURE + 1_950 * MILLISECOND, MEASURE + 1_960 * MILLISECOND
 )
 every_tenth(case("a fault without effect"), 0, 20).fault(MEASURE + 450 * MILLISECOND, MEASURE + 460 * MILLISECOND)
 every_tenth(case("a fault in an incomplete run", status=INCOMPLETE, reason="the system is gone"), 0, 5).fault(

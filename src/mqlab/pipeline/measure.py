@@ -38,6 +38,7 @@ from mqlab.pipeline.tables.faults import (
     fault_recoveries,
     fault_scopes,
     fault_silences,
+    mark_unserved,
     received_messages,
 )
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
@@ -128,8 +129,8 @@ def _measure(
                 table("run metrics"), observations(table("run facts")), _used(steps)
             ),
             "bottlenecks": lambda: _bottlenecks(steps, meta),
-            "measures": lambda: measures(
-                _paced_measures(steps), events.runs, table("bottlenecks"), table("noise"), looks
+            "measures": lambda: _with_unserved(
+                steps, measures(_paced_measures(steps), events.runs, table("bottlenecks"), table("noise"), looks)
             ),
             "impacts": lambda: (
                 impacts(_paced_measures(steps), table("points"), looks) if _has_bases(steps) else None
@@ -285,7 +286,7 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
         resources(steps.table("resources"), steps.table("lab work"), in_measure),
         onset(steps.table("broker samples")),
         travel(roles),
-        *([fault_metrics(steps.table("faults"))] if len(steps.rows("faults")) else []),
+        *([fault_metrics(steps.table("faults"), _used(steps))] if len(steps.rows("faults")) else []),
     ]
     metrics = reduce(DataFrame.unionByName, tables)
     if not _are_sliced(steps):
@@ -293,6 +294,12 @@ def _run_metrics(steps: "_Steps", roles: DataFrame) -> DataFrame:
     sliced = fn.broadcast(steps.table("phases").where("edges IS NOT NULL").select("run"))
     by_slice = metrics.where(fn.substring_index("metric", ".", 1).isin(*_BY_SLICE))
     return metrics.join(sliced, "run", "left_anti").unionByName(by_slice.join(sliced, "run", "left_semi"))
+
+
+def _with_unserved(steps: "_Steps", point_measures: DataFrame) -> DataFrame:
+    if not len(steps.rows("faults")):
+        return point_measures
+    return mark_unserved(point_measures, steps.table("faults"), _used(steps)).select(*point_measures.columns)
 
 
 def _fault_tables(steps: "_Steps", sources: EventSources, events: EventTables) -> dict[str, _DeclareTable]:
@@ -309,8 +316,8 @@ def _fault_tables(steps: "_Steps", sources: EventSources, events: EventTables) -
 
     return {
         _RECEIVED: messages,
-        "fault scopes": lambda: fault_scopes(events.faults, table("phases")),
-        "silences": lambda: fault_silences(received(), table("fault scopes"), table("phases")),
+        "fault scopes": lambda: fault_scopes(events.faults, table("phases"), events.phases),
+        "silences": lambda: fault_silences(received(), table("fault scopes")),
         "recoveries": lambda: fault_recoveries(received(), table("fault scopes"), table("silences")),
         "fault latencies": lambda: fault_latencies(received(), table("fault scopes"), table("recoveries")),
         "faults": lambda: fault_effects(

@@ -27,6 +27,8 @@ FAULTS: Final = ("lost", "duplicated", "out_of_order", "unexpected")
 
 # The bottleneck of a run is the lab's own work: the system can do at least as much.
 LAB: Final = "lab"
+# The run ended before the system served again: an outage is at least that long.
+UNSERVED: Final = "end of the run"
 # All processors were busy with the system and its clients: the figure is that of the machine.
 MACHINE_FULL: Final = "machine full"
 # A process that uses this much of a core is at its limit: the rest is scheduling and waiting between batches.
@@ -124,7 +126,7 @@ class MeasureRow:
     ci95: float | None
     runs: Int32  # that have a value
     degrees_of_freedom: Int32 | None  # of its interval: of its own runs, and as far as they agree of all points' runs
-    bound_by: str | None  # what was at its limit in most of the runs: one of BOTTLENECKS
+    bound_by: str | None  # what was at its limit in most of the runs: one of BOTTLENECKS; of an outage also UNSERVED
     attempted: Int32  # runs
     void: Int32  # runs that are not clean
     flagged: Int32 | None  # clean runs that are disturbed or not steady
@@ -184,7 +186,8 @@ class FaultEffectRow(RunColumns):
     fault: str  # as the study writes it
     started: float  # since the start of the load
     lasted: float | None  # until the lab had undone it
-    outage: float | None  # the longest time without an arrival
+    served: bool | None  # whether a message arrived once more; if not, the outage is a lower bound
+    outage: float | None  # the longest time without an arrival; without a next one, until the end of the drain phase
     recovery: float | None  # from its start until the system served again and its backlog was as before
     messages: int | None  # that were on their way between its start and the recovery; their latency from the plan:
     latency_p50: float | None
@@ -325,8 +328,8 @@ def columns(row: type) -> tuple[str, ...]:
 
 
 def is_lower_bound(metric: str, bound_by: str | None) -> bool:
-    """Whether the lab's own work was the bottleneck: the system can do at least this much."""
-    return bound_by == LAB and is_throughput(metric)
+    """Whether the value may be greater: the lab's own work was the bottleneck, or the run ended before an outage."""
+    return bound_by == UNSERVED or (bound_by == LAB and is_throughput(metric))
 
 
 def most_without_lab(cpu_lab: float) -> float:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mqlab.pipeline.schema import UNSERVED
 from pipeline.cases import CASES
 from table_rows import Row, Tables
 
@@ -26,13 +27,50 @@ def test_the_outage_is_the_longest_time_between_two_first_deliveries_from_the_fa
     assert (killed["kind"], killed["fault"], killed["number"]) == ("kill", "kill at 1s", 1)
 
 
-def test_a_system_that_serves_no_more_is_out_until_the_end_and_does_not_recover(tables: Tables) -> None:
+def test_a_system_that_serves_no_more_is_out_until_the_drain_ends_or_longer(tables: Tables) -> None:
     first, last = effects(tables, "killed for good")
     assert figures(first) == figures(effects(tables, "killed once")[0]), "the second fault does not count for the first"
+    # The last message came at 1,405 ms, and the drain phase ended at 3 s: the outage is that or longer.
     assert figures(last) == {
-        "started": 2.45, "lasted": None, "outage": 0.595, "recovery": None, "messages": None,
+        "started": 2.45, "lasted": None, "outage": 1.595, "recovery": None, "messages": None,
         "latency_p50": None, "latency_p99": None, "latency_max": None,
     }  # fmt: skip
+    assert [first["served"], last["served"]] == [True, False]
+
+
+def test_a_system_is_not_missed_after_the_last_message(tables: Tables) -> None:
+    """The fault comes after the last message that was planned: it says nothing about the service."""
+    (late,) = effects(tables, "a fault behind the last message")
+    assert (late["served"], round(late["outage"], 6)) == (True, 0.095)
+
+
+def of_three_runs(tables: Tables, table: str, metric: str) -> list[Row]:
+    return [row for row in tables[table] if (row["scenario"], row["metric"]) == ("three runs", metric)]
+
+
+def test_a_point_of_which_a_run_never_recovered_has_no_time_to_recover(tables: Tables) -> None:
+    recovered, unrecovered, unserved = (
+        effects(tables, name)[0]
+        for name in ("killed, and recovered", "the next fault is too early", "never served again")
+    )
+    assert round(recovered["recovery"], 6) == 0.52
+    assert (unrecovered["served"], unrecovered["recovery"]) == (True, None)
+    assert (unserved["served"], unserved["recovery"]) == (False, None)
+    assert [row["status"] for row in tables["audits"] if row["scenario"] == "three runs"] == ["clean"] * 3
+    for table in ("run_measures", "measures"):
+        assert of_three_runs(tables, table, "fault.recovery") == []
+
+
+def test_the_outage_of_a_run_that_was_never_served_again_is_a_lower_bound(tables: Tables) -> None:
+    # From 405 ms to the end of the drain phase, at 3 s.
+    values = [round(row["value"], 6) for row in of_three_runs(tables, "run_measures", "fault.outage")]
+    assert values == [0.505, 0.505, 2.595]
+    (outage,) = of_three_runs(tables, "measures", "fault.outage")
+    assert (round(outage["value"], 6), outage["runs"], outage["bound_by"]) == (1.201667, 3, UNSERVED)
+    (served,) = [
+        row for row in tables["measures"] if (row["scenario"], row["metric"]) == ("killed once", "fault.outage")
+    ]
+    assert served["bound_by"] is None
 
 
 def test_a_fault_without_effect_is_over_with_the_next_message(tables: Tables) -> None:

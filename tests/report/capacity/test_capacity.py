@@ -1,9 +1,13 @@
 """A capacity search in a report: what counts as a run that held the goal, what was found, and what is asked next."""
 
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mqlab.cli.app import app_with
+from mqlab.events.folder import RunFolder
 from mqlab.report import write_report
 from mqlab.report.capacity.section import capacity_sections, sentence
 from mqlab.report.capacity.trials import PointSearch, next_runs, searches
@@ -180,3 +184,35 @@ def test_a_system_that_does_not_run(searched: Searched, write: Write) -> None:
     results = RunResults.of(write(searched.made))
     assert next_runs(results) == []
     assert sentence(only(results)).endswith("is not known: nothing runs: no valid run; incomplete: it ended.")
+
+
+def ended(folder: RunFolder) -> tuple[int, str, list[str]]:
+    """The exit code of `mqlab report`, what it said, and the tags of the tests in JUnit that did not pass."""
+    junit = folder.path / "junit.xml"
+    result = CliRunner().invoke(app_with(["report"]), ["report", str(folder.path), "--junit", str(junit)])
+    cases = ElementTree.parse(junit).getroot().iter("testcase")
+    return result.exit_code, result.stderr, [child.tag for case in cases for child in case]
+
+
+def test_a_limit_that_was_found_ends_with_0(found: Searched, write: Write) -> None:
+    """The rates above it miss the goal, and may lose messages: that is what they are for."""
+    found.at(9000.0, None, status="failed", reason="2 lost")
+    code, _, tags = ended(write(found.made))
+    assert (code, tags) == (0, [])
+
+
+def test_a_search_that_misses_its_goal_at_the_lowest_rate_ends_with_4(searched: Searched, write: Write) -> None:
+    while asked := next_runs(RunResults.of(write(searched.made))):
+        for request in asked:
+            for _ in range(request.runs):
+                searched.at(request.point.rate or 0.0, 0.5)
+    code, said, tags = ended(write(searched.made))
+    assert (code, tags) == (4, ["failure"])
+    assert "goal missed: embedded misses latency.p99 < 10ms even at 367/s" in said
+
+
+def test_a_search_that_is_not_decided_ends_with_6(searched: Searched, write: Write) -> None:
+    searched.at(2000.0, 0.002)
+    code, said, tags = ended(write(searched.made))
+    assert (code, tags) == (6, ["error"])
+    assert "inconclusive: The capacity of embedded within latency.p99 < 10ms is not known" in said

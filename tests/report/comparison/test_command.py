@@ -72,6 +72,37 @@ class Runs:
         made.meta["systems"] = [{"name": name, "version": "1", "settings": {}, "stamps": []} for name in systems]
 
 
+def reject(made: SyntheticRuns, system: str, repetition: int, status: str) -> None:
+    """The pipeline uses no run whose audit is not clean."""
+    place = (system, repetition)
+    for table in ("audits", "noise"):
+        for row in made.rows[table]:
+            if (row["system"], row["repetition"]) == place:
+                row |= {"status": status, "reason": "for some reason"} if table == "audits" else {"used": False}
+    kept = [row for row in made.rows["run_measures"] if (row["system"], row["repetition"]) != place]
+    made.rows["run_measures"] = kept
+
+
+class Files:
+    """The files of a command for other programs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = {name: folder / f"written-{name}" for name in ("junit", "markdown", "csv")}
+        self.options = [word for name, path in self._files.items() for word in (f"--{name}", path)]
+
+    def text(self, name: str) -> str:
+        return self._files[name].read_text()
+
+    def cases(self) -> list[ElementTree.Element]:
+        (suite,) = ElementTree.fromstring(self.text("junit"))
+        return [*suite]
+
+    def counts(self) -> tuple[str | None, str | None]:
+        """Failures and errors."""
+        (suite,) = ElementTree.fromstring(self.text("junit"))
+        return suite.get("failures"), suite.get("errors")
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Runs:
     return Runs(tmp_path)
@@ -126,18 +157,76 @@ class TestExitCodes:
         assert compared(folder, *gates, "--fail-if", "rate.work < 950/s")[0] == 4
 
     @pytest.mark.parametrize(("status", "code"), [("failed", 3), ("void", 3), ("incomplete", 7)])
-    def test_a_run_that_does_not_count_is_refused(self, runs: Runs, status: str, code: int) -> None:
+    def test_a_run_that_does_not_count_is_left_out_and_named(
+        self, runs: Runs, tmp_path: Path, status: str, code: int
+    ) -> None:
+        """The other rounds give an answer, and all files; the exit code is that of the run."""
         made = runs.both(1000, 900)
-        made.rows["audits"][0].update(status=status, reason="for some reason")
-        result = command("compare", runs.write(made).path)
+        reject(made, "young", 2, status)
+        files = Files(tmp_path)
+        result = command("compare", runs.write(made).path, "--json", *files.options)
         assert result.exit_code == code
-        assert result.stdout == ""
         assert "for some reason" in result.stderr
+        found = json.loads(result.stdout)
+        assert outcomes(found) == {"rate.work": "worse", "latency.p99": "same"}
+        assert found["notes"] == [f"Left out of young at A: round 2, {status}: for some reason."]
+        assert "Left out of young at A: round 2" in files.text("markdown")
+        assert files.text("csv").count("rate.work") == 1
+        (of_old, of_young) = [case for case in files.cases() if "delivery audit" in (case.get("name") or "")]
+        assert [*of_old] == []
+        assert [child.get("message") for child in of_young] == [f"{status}: for some reason"]
 
-    def test_an_incomplete_study_is_refused(self, runs: Runs) -> None:
+    def test_where_no_run_of_a_system_counts_the_files_say_so(self, runs: Runs, tmp_path: Path) -> None:
+        made = runs.both(1000, 900)
+        for number in range(1, 7):
+            reject(made, "young", number, "failed")
+        made.rows["measures"] = [row for row in made.rows["measures"] if row["system"] == "old"]
+        files = Files(tmp_path)
+        result = command("compare", runs.write(made).path, "--json", *files.options, "--fail-if", "rate.work < -5%")
+        assert result.exit_code == 3
+        assert set(outcomes(json.loads(result.stdout)).values()) == {"not known"}
+        assert files.counts() == ("1", "1")
+
+    def test_an_incomplete_study_is_compared_as_far_as_it_came(self, runs: Runs, tmp_path: Path) -> None:
         made = runs.both(1000, 900)
         made.meta["status"] = "incomplete"
-        assert command("compare", runs.write(made).path).exit_code == 7
+        files = Files(tmp_path)
+        result = command("compare", runs.write(made).path, *files.options, "--fail-if", "rate.work < -5%")
+        assert result.exit_code == 7
+        assert files.counts() == ("1", "1")
+        assert files.text("markdown").startswith("# young against old")
+
+    def test_another_system_of_the_run_does_not_matter(self, runs: Runs) -> None:
+        made = runs.both(1000, 1000)
+        made.meta["systems"].append({"name": "third", "version": "1", "settings": {}, "stamps": []})
+        made.run("A", 1, "failed", "3 lost", system="third")
+        assert compared(runs.write(made).path, "--system", "old", "--system", "young")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("new", "goals", "condition", "code", "counts"),
+        [
+            (1000, ["rate.work > 500/s"], None, 0, ("0", "0")),
+            (900, ["rate.work > 500/s"], None, 5, ("1", "0")),
+            (900, ["rate.work > 2k/s"], None, 4, ("2", "0")),
+            (900, ["rate.work > 500/s"], "rate.work < -20%", 0, ("0", "0")),
+            (900, ["rate.work > 500/s"], "rate.work < -5%", 5, ("1", "0")),
+            (900, ["rate.work > 500/s"], "rate.work < -10%", 6, ("0", "1")),
+            (900, ["rate.work > 900/s"], "rate.work < -20%", 6, ("0", "1")),
+            (900, [], "holds > +10%", 6, ("0", "1")),
+        ],
+    )
+    def test_junit_is_red_where_the_exit_code_is_not_0(
+        self, runs: Runs, tmp_path: Path, new: float, goals: list[str], condition: str | None, code: int,
+        counts: tuple[str, str],
+    ) -> None:  # fmt: skip
+        """Failures for a missed goal and a regression, errors for what is not known."""
+        made = runs.both(1000, new)
+        file = made.study.files[0]
+        file.write_text(f"{file.read_text()}goals: {json.dumps(goals)}\n")
+        files = Files(tmp_path)
+        words = () if condition is None else ("--fail-if", condition)
+        assert command("compare", runs.write(made).path, *files.options, *words).exit_code == code
+        assert files.counts() == counts
 
     @pytest.mark.parametrize(
         ("condition", "code"),
@@ -271,15 +360,14 @@ class TestWhatIsShown:
         summary = tmp_path / "summary.md"
         summary.write_text("before\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        files = {name: tmp_path / name for name in ("junit", "markdown", "csv")}
-        words = [word for name, path in files.items() for word in (f"--{name}", path)]
-        result = command("compare", runs.write(runs.both(1000, 900)).path, "--fail-if", "rate.work < -5%", *words)
+        files = Files(tmp_path)
+        folder = runs.write(runs.both(1000, 900)).path
+        result = command("compare", folder, "--fail-if", "rate.work < -5%", *files.options)
         assert result.exit_code == 5
-        suite = ElementTree.fromstring(files["junit"].read_text())[0]
-        assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
-        assert suite[0].get("name") == "fails if rate.work < -5%"
-        assert files["markdown"].read_text().startswith("# young against old\n")
-        assert summary.read_text() == f"before\n{files['markdown'].read_text()}"
-        head, first, *_ = files["csv"].read_text().splitlines()
+        assert files.counts() == ("1", "0")
+        assert files.cases()[0].get("name") == "fails if rate.work < -5%"
+        assert files.text("markdown").startswith("# young against old\n")
+        assert summary.read_text() == f"before\n{files.text('markdown')}"
+        head, first, *_ = files.text("csv").splitlines()
         assert head.startswith("study,scenario,point,metric,unit,base,new,ratio,low,high,outcome")
         assert first.startswith("jms-four-brokers,A,,rate.work,messages/s,1000.0,900.0,0.9,0.8")

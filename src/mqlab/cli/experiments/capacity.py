@@ -79,9 +79,10 @@ def capacity(
     else:
         for search in searches(results):
             _show(search)
-    code = max((_CODES[search.capacity.status] for search in searches(results)), default=Exit.NOTHING_MEASURED)
-    if code != Exit.OK:
-        raise typer.Exit(code)
+    # As with `mqlab run`: a goal that is missed comes before one that is not known.
+    codes = {_CODES[search.capacity.status] for search in searches(results)} - {Exit.OK}
+    if codes:
+        raise typer.Exit(min(codes))
 
 
 def _study_text(goal: LatencyGoal, load: JsonObject, scenario: str, seconds: float) -> str:

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from mqlab.cli.results.finish import (
 from mqlab.cli.results.gates import FailIfOption, exit_with_gates, parse_gates
 from mqlab.cli.run import interleaved_systems, run_study
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show_json
-from mqlab.cli.terminal.exit_status import exit_with_status
+from mqlab.cli.terminal.exit_status import exit_with_worst
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.history.dataset import machine_id
@@ -135,29 +135,29 @@ def compare(
     else:
         compared = _finished(base, new, system or [], other_machine=other_machine)
         gates = parse_gates(fail_if, compared.results.points, compares=True)
-    exit_with_status(compared.folders)
     all_gates = [*compared.runs[-1].study.goals, *gates]
     found = compare_systems(
         compared.results, compared.base, compared.new, tolerance=within, gates=all_gates, notes=compared.notes
     )
-    _finish(found, compared, outputs, has_gates=bool(gates), as_json=as_json)
+    _finish(found, compared, outputs, as_json=as_json)
 
 
-def _finish(
-    comparison: SystemComparison, compared: ComparedRuns, outputs: OutputFiles, *, has_gates: bool, as_json: bool
-) -> None:
-    """Show the comparison, write its files, and end the command with the exit code of its gates."""
+def _finish(comparison: SystemComparison, compared: ComparedRuns, outputs: OutputFiles, *, as_json: bool) -> None:
+    """Show the comparison, write its files, and end the command with the exit code of its audits and gates."""
     _show(comparison, compared, as_json=as_json)
     outputs.write(
         compared.runs,
-        lambda: junit_xml([comparison_suite(comparison)]),
+        lambda: junit_xml([comparison_suite(comparison, compared.runs)]),
         lambda: render_markdown(build(comparison)),
         lambda: comparison_csv(comparison),
     )
+    audits = [asdict(audit) for audit in comparison.audits]
+    exit_with_worst(audits, measured=True, complete=not any(run.is_incomplete for run in compared.runs))
     if not comparison.rows:
         fail("nothing was compared: the systems have no point in common", Exit.NOTHING_MEASURED)
-    worse = 0 if has_gates else comparison.count(WORSE)
-    exit_with_gates(comparison.gates, f"{worse} of {len(comparison.rows)} figures are worse" if worse else "")
+    worse = 0 if comparison.has_conditions else comparison.count(WORSE)
+    regression = f"{worse} of {len(comparison.rows)} figures are worse" if worse else ""
+    exit_with_gates(comparison.gates, regression=regression)
 
 
 def _compare_history(
@@ -169,7 +169,6 @@ def _compare_history(
         fail("--history compares one finished run with its history: name only its run folder", Exit.USAGE)
     folder = _open(run)
     results = _results(folder)
-    exit_with_status([folder])
     known = [system.name for system in results.systems]
     chosen = list(systems) or known
     if len(chosen) != 1 or chosen[0] not in known:
@@ -181,7 +180,7 @@ def _compare_history(
         results, system, earlier, tolerance=tolerance, gates=[*results.study.goals, *gates]
     )  # fmt: skip
     compared = ComparedRuns(results, comparison.base, comparison.new, (results,), "compare-with-history")
-    _finish(comparison, compared, outputs, has_gates=bool(gates), as_json=as_json)
+    _finish(comparison, compared, outputs, as_json=as_json)
 
 
 def _earlier(

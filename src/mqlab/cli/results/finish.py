@@ -15,6 +15,7 @@ from mqlab.cli.terminal.exit_status import exit_with_status
 from mqlab.events.folder import RunFolder
 from mqlab.report import as_json as document
 from mqlab.report import gates_json
+from mqlab.report.capacity.trials import searches
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.export.csv_file import measures_csv
 from mqlab.report.export.hdr_log import hdr_log
@@ -98,7 +99,7 @@ class OutputFiles:
 
 
 def finish_runs(folders: Sequence[RunFolder], gates: Sequence[Gate], outputs: OutputFiles, *, as_json: bool) -> None:
-    """Judge goals and gates, print the JSON document, write files, and end the command with the exit code of all."""
+    """Print the JSON document, write files, and end the command with the exit code of audits, gates and searches."""
     results = [RunResults.of(folder) for folder in folders]
     verdicts = judged_gates(results, gates, quiet=as_json)
     runs = list(zip(results, verdicts, strict=True))
@@ -115,4 +116,6 @@ def finish_runs(folders: Sequence[RunFolder], gates: Sequence[Gate], outputs: Ou
         lambda: measures_csv(results),
     )
     exit_with_status(folders)
-    exit_with_gates([verdict for judged in verdicts for verdict in judged])
+    exit_with_gates(
+        [verdict for judged in verdicts for verdict in judged], [search for run in results for search in searches(run)]
+    )

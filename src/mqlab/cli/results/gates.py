@@ -8,6 +8,8 @@ from rich.console import Console
 
 from mqlab.cli.terminal.console import Exit, fail
 from mqlab.report import print_gates
+from mqlab.report.capacity.section import sentence
+from mqlab.report.capacity.trials import PointSearch
 from mqlab.report.claims.gates import FAILED, PASSED, GateVerdict, judge_gates
 from mqlab.report.data.run_results import RunResults
 from mqlab.study import Point
@@ -58,20 +60,24 @@ def judged_gates(results: Sequence[RunResults], gates: Sequence[Gate], *, quiet:
     return verdicts
 
 
-def exit_with_gates(verdicts: Sequence[GateVerdict], regression: str = "") -> None:
-    """End the command with the exit code of a gate that failed or is not known; return if all passed.
+def exit_with_gates(
+    verdicts: Sequence[GateVerdict], searches: Sequence[PointSearch] = (), regression: str = ""
+) -> None:
+    """End the command with the exit code of a gate or search that failed or is not known; return if all passed.
 
     `regression`: what else got worse, in words.
     """
     failed = [verdict for verdict in verdicts if verdict.outcome == FAILED]
-    for verdict in sorted(failed, key=lambda verdict: verdict.gate.is_relative):
-        word, code = ("regression", Exit.REGRESSION) if verdict.gate.is_relative else ("goal missed", Exit.GOAL_MISSED)
-        fail(f"{word}: {_sentence(verdict)}", code)
-    if regression:
-        fail(f"regression: {regression}", Exit.REGRESSION)
-    for verdict in verdicts:
-        if verdict.outcome != PASSED:
-            fail(f"inconclusive: {_sentence(verdict)}", Exit.INCONCLUSIVE)
+    below = [search for search in searches if search.capacity.status == "below"]
+    for missed in (*(_sentence(verdict) for verdict in failed if not verdict.gate.is_relative), *map(sentence, below)):
+        fail(f"goal missed: {missed}", Exit.GOAL_MISSED)
+    for worse in (*(_sentence(verdict) for verdict in failed if verdict.gate.is_relative), regression):
+        if worse:
+            fail(f"regression: {worse}", Exit.REGRESSION)
+    undecided = [search for search in searches if search.capacity.status == "undecided"]
+    not_known = (_sentence(verdict) for verdict in verdicts if verdict.outcome != PASSED)
+    for unsure in (*not_known, *map(sentence, undecided)):
+        fail(f"inconclusive: {unsure}", Exit.INCONCLUSIVE)
 
 
 def _sentence(verdict: GateVerdict) -> str:

@@ -14,9 +14,10 @@ from pyspark.sql import functions as fn
 from mqlab.events.schema import COMPLETE
 from mqlab.pipeline.kernels.count_keys import NANOSECONDS
 from mqlab.pipeline.metrics import to_metric_rows
-from mqlab.pipeline.schema import FaultEffectRow, RunColumns, columns
+from mqlab.pipeline.schema import UNSERVED, FaultEffectRow, PointColumns, RunColumns, columns
 
 _FAULT: Final = ("run", "number")
+_POINT: Final = columns(PointColumns)
 
 
 def received_messages(segments: DataFrame) -> DataFrame:
@@ -47,15 +48,40 @@ def fault_effects(
     )
 
 
-def fault_metrics(effects: DataFrame) -> DataFrame:
-    """(run, metric, value): of several faults of a run, the worst. A run that never recovered has no fault.recovery."""
+def fault_metrics(effects: DataFrame, used: DataFrame) -> DataFrame:
+    """(run, metric, value) of the used runs: of several faults of a run, the worst.
+
+    No run of a point has fault.recovery if one of them did not recover: the others would flatter the system.
+    """
     recovery = fn.when(fn.count("recovery") == fn.count(fn.lit(1)), fn.max("recovery"))
-    worst = effects.groupBy("run").agg(fn.max("outage").alias("outage"), recovery.alias("recovery"))
-    return to_metric_rows(worst, {f"fault.{name}": name for name in ("outage", "recovery")})
+    worst = (
+        effects.join(fn.broadcast(used.select("run")), "run", "left_semi")
+        .groupBy("run", *_POINT)
+        .agg(fn.max("outage").alias("outage"), recovery.alias("recovery"))
+    )
+    all_recovered = f"bool_and(recovery IS NOT NULL) OVER (PARTITION BY {', '.join(_POINT)})"
+    metrics = {"fault.outage": "outage", "fault.recovery": "recovery"}
+    return to_metric_rows(
+        worst.selectExpr("run", "outage", f"if({all_recovered}, recovery, NULL) AS recovery"), metrics
+    )
 
 
-def fault_scopes(faults: DataFrame, windows: DataFrame) -> DataFrame:
-    """The faults, with the moment until which messages count for each, and the start of the first one of the run."""
+def mark_unserved(measures: DataFrame, effects: DataFrame, used: DataFrame) -> DataFrame:
+    """The outage of a point is bounded by the end of a run in which the system never served again."""
+    unserved = (
+        effects.where("NOT served")
+        .join(fn.broadcast(used.select("run")), "run", "left_semi")
+        .selectExpr(*_POINT, "'fault.outage' AS metric", f"'{UNSERVED}' AS end")
+        .distinct()
+    )
+    return measures.join(fn.broadcast(unserved), [*_POINT, "metric"], "left").withColumn(
+        "bound_by", fn.coalesce("end", "bound_by")
+    )
+
+
+def fault_scopes(faults: DataFrame, windows: DataFrame, phases: DataFrame) -> DataFrame:
+    """The faults, with the moment until which messages count for each, the first one of the run, and the run's end."""
+    ends = phases.groupBy("run").agg(fn.max("t_end").alias("run_end"))
     of_run = "OVER (PARTITION BY run ORDER BY number)"
     return (
         faults.drop("t_planned")
@@ -65,26 +91,44 @@ def fault_scopes(faults: DataFrame, windows: DataFrame) -> DataFrame:
             f"first_value(t_start) {of_run} AS first_start",
         )
         .join(fn.broadcast(windows), "run")
+        .join(fn.broadcast(ends), "run")
         .coalesce(1)
     )
 
 
-def fault_silences(received: DataFrame, scopes: DataFrame, windows: DataFrame) -> DataFrame:
+def fault_silences(received: DataFrame, scopes: DataFrame) -> DataFrame:
     """The longest time between two arrivals that began before each fault was undone, and the arrival that ended it.
 
-    The end of the measure phase counts as the last arrival: until then, messages were to arrive.
+    If none came after it, the system was not `served` again, and that time lasts until the end of the run or longer.
+    But the end of the measure phase counts as an arrival if it comes as soon after the last one as arrivals followed
+    each other before the faults: then no message may have been due.
     """
     length = fn.col("t") - fn.col("t_before")
     arrivals = received.select("run", fn.col("t_received").alias("t")).distinct()
-    last = arrivals.groupBy("run").agg(fn.max("t").alias("t_last")).join(fn.broadcast(windows), "run")
-    at_end = last.where("measure_end > t_last").selectExpr("run", "measure_end AS t")
+    gaps = arrivals.selectExpr("run", "t", "lag(t) OVER (PARTITION BY run ORDER BY t) AS t_before", "true AS served")
+    # One row for each run: all its faults have the same first one.
+    of_runs = fn.broadcast(
+        scopes.where("number = 1").select("run", "measure_start", "measure_end", "first_start", "run_end")
+    )
+    before = "t_before >= measure_start AND t < first_start"
+    last = (
+        gaps.join(of_runs, "run")
+        .groupBy("run", "measure_end", "run_end")
+        .agg(fn.max("t").alias("t_last"), fn.max(fn.when(fn.expr(before), length)).alias("usual"))
+        .where("measure_end > t_last")
+        .selectExpr("*", "measure_end - t_last <= coalesce(usual, 0) AS served")
+    )
+    at_end = last.selectExpr("run", "if(served, measure_end, run_end) AS t", "t_last AS t_before", "served")
     return (
-        arrivals.unionByName(at_end)
-        .selectExpr("run", "t", "lag(t) OVER (PARTITION BY run ORDER BY t) AS t_before")
+        gaps.unionByName(at_end)
         .join(fn.broadcast(scopes), "run")
         .where("t > t_start AND t_before < least(t_end, scope_end)")
         .groupBy(*_FAULT)
-        .agg(fn.max(length).alias("silence"), fn.max_by("t", fn.struct(length, -fn.col("t"))).alias("t_served"))
+        .agg(
+            fn.max(length).alias("silence"),
+            fn.bool_and("served").alias("served"),
+            fn.max_by("t", fn.struct(length, -fn.col("t"))).alias("t_served"),
+        )
     )
 
 
@@ -106,7 +150,7 @@ def fault_recoveries(received: DataFrame, scopes: DataFrame, silences: DataFrame
         backlogs.join(fn.broadcast(usual_backlogs), "run")
         .join(fn.broadcast(scopes), "run")
         .join(fn.broadcast(silences), [*_FAULT])
-        .where("backlog <= usual AND t >= greatest(t_end, t_served) AND t < scope_end")
+        .where("served AND backlog <= usual AND t >= greatest(t_end, t_served) AND t < scope_end")
         .groupBy(*_FAULT)
         .agg(fn.min("t").alias("t_recovered"))
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
-from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
+from mqlab.pipeline.schema import UNSERVED, ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
@@ -197,7 +197,7 @@ class MeasuredValues(ClaimValues):
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
-        slack = 1.0 if within else self._headroom(system, measure)
+        slack = self._headroom(system, measure, within)
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
@@ -244,6 +244,8 @@ class MeasuredValues(ClaimValues):
             return f"{metric} of {place} has too few independent observations beyond it"
         if measure.ci95 is None:
             return f"{place} has one valid run and so no interval"
+        if measure.bound_by == UNSERVED:
+            return f"{place} has a run in which the system never served again: its {metric} is a lower bound"
         if measure.lower_bound:
             return f"{place} was bound by the lab and is a lower bound"
         return f"{place} has one valid run, and the error of the other points" if measure.runs == 1 else ""
@@ -252,9 +254,14 @@ class MeasuredValues(ClaimValues):
         measures = [self.results.measure(system, point, metric) for point in points]
         return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
 
-    def _headroom(self, system: str, measure: MeasureRow) -> float:
-        """The factor by which a figure may be higher, since the lab bounded it; 1 for all others."""
-        if not measure.lower_bound:
+    def _headroom(self, system: str, measure: MeasureRow, within: bool = False) -> float:
+        """The factor by which a figure may be higher, since the lab or the end of the run bounded it; 1 for others.
+
+        `within`: about what happened in the runs, as in `value`. An outage that had no end there has none.
+        """
+        if measure.bound_by == UNSERVED:
+            return math.inf
+        if within or not measure.lower_bound:
             return 1.0
         point = next(p for p in self.results.points_of(measure.scenario) if p.name == measure.point)
         lab = self.results.measure(system, point, "cpu.lab")
@@ -263,7 +270,8 @@ class MeasuredValues(ClaimValues):
     def _measure(self, system: str, point: Point, metric: str) -> MeasureRow:
         measure = self.results.measure(system, point, metric)
         if measure is None:
-            raise MissingValueError(f"no {metric} of {point.label}: {self.results.absence(system, point)}")
+            why = self.results.absence(system, point, metric=metric)
+            raise MissingValueError(f"no {metric} of {point.label}: {why}")
         return measure
 
     def given_settings(self, expression: Expression, names: Iterable[str]) -> list[str]:

@@ -5,10 +5,11 @@ took turns, or of independent runs. It is the same where the interval lies withi
 an interval that is wide enough for all comparisons together lies on one side of 1 (docs/decisions/0025-compare.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mqlab.pipeline.schema import CLEAN, AuditRow
 from mqlab.report.claims.gates import (
     OPEN,
     GateVerdict,
@@ -21,9 +22,10 @@ from mqlab.report.claims.gates import (
 )
 from mqlab.report.claims.interval import TAIL, Interval
 from mqlab.report.data.run_results import RunResults, stamped
-from mqlab.report.render.formatting import NOT_KNOWN
+from mqlab.report.render.formatting import NOT_KNOWN, listed
 from mqlab.study import METRICS, Point
 from mqlab.study.language.gate import Gate
+from mqlab.study.point import point_label
 
 BETTER: Final = "better"
 WORSE: Final = "worse"
@@ -68,6 +70,16 @@ class SystemComparison:
         """With its stamps: among them how its messages travelled, if any were packed."""
         return stamped(system, self.results.stamps_of(system))
 
+    @property
+    def has_conditions(self) -> bool:
+        """Whether the user said when it fails; otherwise it does if a figure is worse."""
+        return any(not verdict.gate.is_goal for verdict in self.gates)
+
+    @property
+    def audits(self) -> list[AuditRow]:
+        """Of the two systems at the points that are compared."""
+        return audits_of(self.results, (self.base, self.new))
+
     def count(self, outcome: str) -> int:
         return sum(row.outcome == outcome for row in self.rows)
 
@@ -94,9 +106,29 @@ def compare(
     verdicts = [judge_gate(gate, f"{new} against {base}", ratios_of(gate, judged)) for gate in relative]
     verdicts += judge_gates(results, [gate for gate in gates if not gate.is_relative], [new])
     is_paired = not results.run_of
-    return SystemComparison(
-        results, base, new, is_paired, tolerance, tuple(judged), tuple(verdicts), tuple(notes)
-    )  # fmt: skip
+    said = (*notes, *left_out(results, (base, new)))
+    return SystemComparison(results, base, new, is_paired, tolerance, tuple(judged), tuple(verdicts), said)
+
+
+def audits_of(results: RunResults, systems: Iterable[str]) -> list[AuditRow]:
+    """Those of the points of the study."""
+    return [
+        audit for system in systems for point in results.judged_points for audit in results.audits_of(system, point)
+    ]
+
+
+def left_out(results: RunResults, systems: Iterable[str]) -> list[str]:
+    """A sentence for each point and system some of whose rounds do not count, with the reason of the first."""
+    rejected: dict[tuple[str, str], list[AuditRow]] = {}
+    for audit in audits_of(results, systems):
+        if audit.status != CLEAN:
+            rejected.setdefault((point_label(audit.scenario, audit.point), audit.system), []).append(audit)
+    return [
+        f"Left out of {system} at {point}: {'round' if len(audits) == 1 else 'rounds'} "
+        f"{listed([f'{audit.repetition}' for audit in audits])}, {audits[0].status}: "
+        f"{audits[0].reason or 'no reason given'}."
+        for (point, system), audits in rejected.items()
+    ]
 
 
 def _row(

@@ -20,6 +20,7 @@ from mqlab.report.comparison.comparison import (
     SystemComparison,
     is_gated,
     judge_rows,
+    left_out,
     ratios_of,
 )
 from mqlab.report.data.run_results import RunResults
@@ -53,9 +54,8 @@ def compare_with_history(
     judged = judge_rows(rows, tolerance)
     verdicts = [judge_gate(gate, f"{system} against its history", ratios_of(gate, judged)) for gate in relative]
     verdicts += judge_gates(results, [gate for gate in gates if not gate.is_relative], [system])
-    return SystemComparison(
-        results, base, system, False, tolerance, tuple(judged), tuple(verdicts), tuple(_notes(earlier))
-    )  # fmt: skip
+    notes = (*_notes(earlier), *left_out(results, (system,)))
+    return SystemComparison(results, base, system, False, tolerance, tuple(judged), tuple(verdicts), notes)
 
 
 def _row(

@@ -9,7 +9,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.pipeline import schema
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.report.render.formatting import FLAG, FLAGGED, listed, plain, slug
+from mqlab.report.render.formatting import FLAG, FLAGGED, count, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.exhibit import own_scenarios
 from mqlab.study.language.reference import Reference
@@ -220,6 +220,11 @@ class RunResults:
     def scale(self) -> str:
         return str(self.meta["scale"])
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the study was ended before its end."""
+        return bool(self.meta.get("status") == schema.INCOMPLETE)
+
     @cached_property
     def _measures_by_point(self) -> dict[tuple[PointKey, str], schema.MeasureRow]:
         return {((m.system, m.scenario, m.point), m.metric): m for m in self.measures}
@@ -308,13 +313,20 @@ class RunResults:
     def audits_of(self, system: str, point: Point) -> list[schema.AuditRow]:
         return self._audits_by_point.get(_point_key(system, point), [])
 
-    def absence(self, system: str, point: Point, brief: bool = False) -> str:
-        """Why a point has no measure: with the reasons of its runs, if it has any and not `brief`."""
+    def never_recovered(self, system: str, point: Point) -> tuple[int, int]:
+        """The used runs of a point in which the system did not recover from a fault; and all used runs."""
+        place = _point_key(system, point)
+        used = {run.run for run in self.noise if run.used and (run.system, run.scenario, run.point) == place}
+        return len({fault.run for fault in self.faults if fault.run in used and fault.recovery is None}), len(used)
+
+    def absence(self, system: str, point: Point, brief: bool = False, metric: str = "") -> str:
+        """Why a point has no measure, or not this one: with the reasons of its runs, if it has any and not `brief`."""
         audits = self.audits_of(system, point)
         if not audits:
             return self._unsupported.get(_point_key(system, point), "not run")
         if any(audit.status == schema.CLEAN for audit in audits):
-            return "not measured"
+            unrecovered, used = self.never_recovered(system, point) if metric == "fault.recovery" else (0, 0)
+            return f"{unrecovered} of {count(used, 'run')} never recovered" if unrecovered else "not measured"
         reasons = dict.fromkeys(f"{a.status}: {a.reason}" if a.reason else a.status for a in audits)
         return "no valid run" if brief else "; ".join(("no valid run", *reasons))
 

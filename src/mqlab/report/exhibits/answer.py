@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from mqlab.pipeline.schema import MeasureRow
+from mqlab.pipeline.schema import UNSERVED, MeasureRow
 from mqlab.report.capacity.section import capacity_answer
 from mqlab.report.claims.evaluation import format_interval
 from mqlab.report.claims.gates import value_at
@@ -124,7 +124,9 @@ def _not_known(results: RunResults, metric: str, ranked: Sequence[tuple[str, Mea
 def _why_not_known(results: RunResults, rows: Measures) -> str:
     flagged = sum(row.quiet is False for row in rows)
     single = sum(row.quiet is not False and row.ci95 is None for row in rows)
-    bounded = sum(row.quiet is not False and row.ci95 is not None and row.lower_bound for row in rows)
+    unsure = [row for row in rows if row.quiet is not False and row.ci95 is not None and row.lower_bound]
+    unserved = sum(row.bound_by == UNSERVED for row in unsure)
+    bounded = len(unsure) - unserved
     disturbed, unsteady = _flags(results, rows)
     figures = _figures(flagged, len(rows))
     or_unsteady = ", or they were not steady" if unsteady else ""
@@ -134,8 +136,10 @@ def _why_not_known(results: RunResults, rows: Measures) -> str:
         else f"no run of {figures} had a steady rate",
         f"{_figures(single, len(rows))} {'comes' if single == 1 else 'come'} from one run each, without an interval",
         f"the lab itself was the limit of {_figures(bounded, len(rows))}, so that both sides may be higher",
+        f"the system of {_figures(unserved, len(rows))} never served again in a run, so that the time has no end",
     )
-    return "; ".join(reason for reason, many in zip(reasons, (flagged, single, bounded), strict=True) if many)
+    counts = (flagged, single, bounded, unserved)
+    return "; ".join(reason for reason, many in zip(reasons, counts, strict=True) if many)
 
 
 def _flags(results: RunResults, rows: Measures) -> tuple[bool, bool]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Final
 
-from mqlab.pipeline.schema import MeasureRow, is_lower_bound
+from mqlab.pipeline.schema import UNSERVED, MeasureRow, is_lower_bound
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.travel import described, ways_of_travel
 from mqlab.report.render import formatting
@@ -66,7 +66,7 @@ def measured(
     """The measured value with its interval as small print, or n/a with the reason."""
     measure = results.measure(system, point, metric)
     if measure is None:
-        return absent(results.absence(system, point, brief))
+        return absent(results.absence(system, point, brief, metric))
     if why := why_hidden(measure):
         return unknown(why)
     text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.flags(system, point))
@@ -75,8 +75,8 @@ def measured(
     return number(text, f"{half}, n = {measure.observations:,}" if is_counted(measure) else half)
 
 
-def _is_single(measure: MeasureRow | None) -> bool:
-    return measure is not None and measure.runs == 1 and measure.ci95 is not None
+def _is_single(measure: MeasureRow) -> bool:
+    return measure.runs == 1 and measure.ci95 is not None
 
 
 def is_counted(measure: MeasureRow) -> bool:
@@ -122,8 +122,10 @@ def notes_of(results: RunResults, points: Sequence[Point], metrics: Iterable[str
     measures = (
         results.measure(one.name, point, metric) for one in results.systems for point in points for metric in shown
     )
-    single = (_SINGLE_NOTE,) if any(map(_is_single, measures)) else ()
-    return (*(notes if any(map(is_duration, shown)) else ()), *single, *flag_notes(results, points))
+    known = [measure for measure in measures if measure is not None]
+    single = (_SINGLE_NOTE,) if any(map(_is_single, known)) else ()
+    unserved = (_UNSERVED_NOTE,) if any(measure.bound_by == UNSERVED for measure in known) else ()
+    return (*(notes if any(map(is_duration, shown)) else ()), *single, *unserved, *flag_notes(results, points))
 
 
 def flag_notes(results: RunResults, points: Iterable[Point]) -> tuple[str, ...]:
@@ -157,6 +159,10 @@ _OBSERVATIONS_NOTE: Final = (
     f"are one observation. A percentile with fewer than {FEWEST_BEYOND} of them beyond it is {formatting.NOT_KNOWN}."
 )
 _SINGLE_NOTE: Final = f"{_SINGLE}: the interval is that of a run by the noise of the system's other points."
+_UNSERVED_NOTE: Final = (
+    f"{formatting.LOWER_BOUND} In a run of this point the system never served again: the time without service lasted "
+    "until the end of the drain phase or longer, and decides nothing in favour of the system."
+)
 _FLAG_NOTES: Final = {
     formatting.FLAG: f"{formatting.FLAG} In these runs an agent used more of its core than the study allows its "
     "clients: the figure may say more of the clients than of the system.",

@@ -119,7 +119,9 @@ def bar_note(results: RunResults, point: Point, metric: str) -> str:
     for system in results.systems:
         measure = results.measure(system.name, point, metric)
         if measure is None:
-            notes.append(f"{system.name}: {formatting.NOT_AVAILABLE}, {results.absence(system.name, point)}")
+            notes.append(
+                f"{system.name}: {formatting.NOT_AVAILABLE}, {results.absence(system.name, point, metric=metric)}"
+            )
             continue
         limit = ", so a lower bound" if measure.lower_bound else ""
         way = results.travel(system.name, point)

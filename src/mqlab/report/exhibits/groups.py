@@ -85,7 +85,11 @@ def _measured(
         return None, None, f"{formatting.NOT_AVAILABLE}, {row.absence(results)}"
     measure = results.measure(system, row.point, exhibit.value or "")
     if measure is None:
-        return None, None, f"{formatting.NOT_AVAILABLE}, {results.absence(system, row.point, brief=True)}"
+        return (
+            None,
+            None,
+            f"{formatting.NOT_AVAILABLE}, {results.absence(system, row.point, True, exhibit.value or '')}",
+        )
     if why_hidden(measure):
         return None, None, formatting.NOT_KNOWN
     unit = measure.unit if measure.unit in formatting.SCALED else ""

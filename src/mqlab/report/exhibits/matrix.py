@@ -98,7 +98,7 @@ def _ratio(results: RunResults, system: str, published_system: str, point: Point
     measure = results.measure(system, point, metric)
     published = results.study.published_value(published_system, point, metric)
     if measure is None:
-        return absent(results.absence(system, point, brief=True))
+        return absent(results.absence(system, point, True, metric))
     if not published:
         return absent(NOT_PRINTED)
     if why := why_hidden(measure):

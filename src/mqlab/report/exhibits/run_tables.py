@@ -25,6 +25,14 @@ _ACCOUNTS: Final = {
     "duplicated": "Duplicated, unmarked",
     "out_of_order": "Out of order",
 }
+# Those of a line on the terminal. The words about unmarked duplicates stand at its end.
+_COUNTED: Final = {
+    "lost": "lost",
+    "resent": "sent again",
+    "duplicated_marked": "marked",
+    "out_of_order": "out of order",
+    "duplicated": "duplicated",
+}
 # The most rows of the table of operations; those with the highest counts are shown.
 _OPERATIONS: Final = 120
 
@@ -85,9 +93,11 @@ def faults_table(results: RunResults) -> Table | None:
         "99\u00a0%", "Longest", *_ACCOUNTS.values(),
     )  # fmt: skip
     notes = (
-        "Without service: the longest time in which no message arrived. To recover: from the start of the fault until "
-        "the system served again, the fault was undone, and no more messages were on their way than at most before it. "
-        "The latencies are those of the messages that were on their way meanwhile, from their planned time.",
+        "Without service: the longest time in which no message arrived; if none came any more, until the end of the "
+        f"drain phase or longer ({formatting.LOWER_BOUND}). To recover: from the start of the fault until the system "
+        "served again, the fault was undone, and no more messages were on their way than at most before it. A point of "
+        "which a run did not recover has no time to recover. The latencies are those of the messages that were on "
+        "their way meanwhile, from their planned time.",
         "Of the whole run, whatever its audit found: confirmed messages, those delivered and lost, those that their "
         "producers sent again because no confirmation came, those received more than once, and those out of order. "
         "The lab records every delivery and adds none: an unmarked duplicate is a message that the system delivered "
@@ -95,7 +105,20 @@ def faults_table(results: RunResults) -> Table | None:
         "unmarked duplicates, losses or messages out of order has no rate.",
     )
     rows = tuple(_fault(results, effect) for effect in results.faults)
-    return Table(f"Faults, {MEASURED}", head, rows, notes, folded=len(rows) > formatting.LONG)
+    table_notes = (*unrecovered_lines(results), *notes)
+    return Table(f"Faults, {MEASURED}", head, rows, table_notes, folded=len(rows) > formatting.LONG)
+
+
+def unrecovered_lines(results: RunResults) -> list[str]:
+    """A sentence for each point and system of which a run did not recover from a fault."""
+    sentences = []
+    for point in (point for point in results.points if point.faults):
+        for system in results.systems:
+            unrecovered, used = results.never_recovered(system.name, point)
+            if unrecovered:
+                runs = formatting.count(used, "run")
+                sentences.append(f"{point.label}, {system.name}: {unrecovered} of {runs} never recovered.")
+    return sentences
 
 
 def fault_lines(results: RunResults) -> list[str]:
@@ -103,19 +126,26 @@ def fault_lines(results: RunResults) -> list[str]:
     audits, lines = {audit.run: audit for audit in results.audits}, []
     for effect in results.faults:
         audit = audits[effect.run]
-        counts = ((audit.lost, "lost"), (audit.resent, "sent again"), (audit.duplicated, "duplicated"))
+        counts = ", ".join(f"{getattr(audit, name) or 0:,} {label}" for name, label in _COUNTED.items())
         lines.append(
-            f"{_place(effect.scenario, effect.point)}, {effect.system}: {effect.fault}: "
-            f"{_seconds(effect.outage, 'never served again')} without service, recovered after "
-            f"{_seconds(effect.recovery, 'no time of the run')}; {audit.expected or 0:,} "
-            f"confirmed, {', '.join(f'{count or 0:,} {label}' for count, label in counts)}"
+            f"{_place(effect.scenario, effect.point)}, {effect.system}: {effect.fault}: {_service(effect)}; "
+            f"{audit.expected or 0:,} confirmed, {counts}"
             f"{': the system delivered them again without the redelivered mark' if audit.duplicated else ''}"
         )
     return lines
 
 
-def _seconds(seconds: float | None, never: str) -> str:
-    return never if seconds is None else formatting.quantity(seconds, "s")
+def _service(effect: schema.FaultEffectRow) -> str:
+    """How long it was away, and when it had made up for that."""
+    if effect.outage is None:
+        return "never served again"
+    away = f"{formatting.quantity(effect.outage, 's')} without service"
+    if effect.served is False:
+        return f"never served again, at least {away}"
+    back = (
+        "not recovered" if effect.recovery is None else f"recovered after {formatting.quantity(effect.recovery, 's')}"
+    )
+    return f"{away}, {back}"
 
 
 def _fault(results: RunResults, effect: schema.FaultEffectRow) -> Row:
@@ -126,13 +156,19 @@ def _fault(results: RunResults, effect: schema.FaultEffectRow) -> Row:
         own_cell(results, effect.system),
         number(f"{effect.run}"),
         Cell(effect.fault),
-        _time(effect.outage, "no arrival"),
+        _outage(effect),
         _time(effect.recovery, "not in this run"),
         absent("none") if effect.messages is None else number(f"{effect.messages:,}"),
         *(_time(time, "none") for time in times),
         # Once for each run.
         *(_class(audit, name) if effect.number == 1 else Cell("") for name in _ACCOUNTS),
     )
+
+
+def _outage(effect: schema.FaultEffectRow) -> Cell:
+    if effect.outage is None or effect.served is not False:
+        return _time(effect.outage, "no arrival")
+    return number(f"{formatting.LOWER_BOUND} {formatting.quantity(effect.outage, 's')}", "never served again")
 
 
 def _time(seconds: float | None, why_none: str) -> Cell:

@@ -6,11 +6,14 @@ from typing import Literal
 from xml.etree import ElementTree
 
 from mqlab.pipeline.schema import CLEAN
+from mqlab.report.capacity.section import sentence
+from mqlab.report.capacity.trials import PointSearch, searches
 from mqlab.report.claims.gates import FAILED, PASSED, GateVerdict
 from mqlab.report.comparison.comparison import WORSE, SystemComparison
 from mqlab.report.comparison.tables import ratio_text
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.render.formatting import NOT_KNOWN, metric
+from mqlab.study.capacity.search import Status
 
 # An error is what could not be decided: a server does not call it passed either.
 Result = Literal["passed", "failure", "error", "skipped"]
@@ -31,15 +34,25 @@ class JunitSuite:
 
 
 def run_suite(results: RunResults, verdicts: Iterable[GateVerdict]) -> JunitSuite:
-    """The gates of a run, and the delivery audit of each of its points."""
-    return JunitSuite(f"mqlab {results.study.id}", [*map(_gate_case, verdicts), *_audit_cases(results)])
+    """The gates and searches of a run, the delivery audit of each of its points, and whether it came to its end."""
+    systems = [system.name for system in results.systems]
+    ended = _end_case(results.study.id, (results,), "" if results.measures else "no run was valid")
+    gates = map(_gate_case, verdicts)
+    cases = [*gates, *map(_search_case, searches(results)), *_audit_cases(results, systems), ended]
+    return JunitSuite(f"mqlab {results.study.id}", cases)
 
 
-def comparison_suite(comparison: SystemComparison) -> JunitSuite:
-    """The gates of a comparison; without any, each figure: worse fails, and not known is left out."""
-    own = [_gate_case(verdict) for verdict in comparison.gates] or _figure_cases(comparison)
-    name = f"mqlab {comparison.results.study.id}: {comparison.new} against {comparison.base}"
-    return JunitSuite(name, [*own, *_audit_cases(comparison.results)])
+def comparison_suite(comparison: SystemComparison, runs: Iterable[RunResults]) -> JunitSuite:
+    """The goals and gates of a comparison. Without gates of its own, each figure: worse fails, not known is left out.
+
+    `runs`: those that were compared.
+    """
+    results, systems = comparison.results, (comparison.base, comparison.new)
+    gates = map(_gate_case, comparison.gates)
+    figures = [] if comparison.has_conditions else _figure_cases(comparison)
+    ended = _end_case(results.study.id, runs, "" if comparison.rows else "the systems have no point in common")
+    name = f"mqlab {results.study.id}: {comparison.new} against {comparison.base}"
+    return JunitSuite(name, [*gates, *figures, *_audit_cases(results, systems), ended])
 
 
 def junit_xml(suites: Sequence[JunitSuite]) -> str:
@@ -70,6 +83,18 @@ def _gate_case(verdict: GateVerdict) -> JunitCase:
     return JunitCase(verdict.subject, name, words[verdict.outcome], f"{verdict.outcome}: {verdict.words}")
 
 
+def _search_case(search: PointSearch) -> JunitCase:
+    words: dict[Status, Result] = {"found": "passed", "above": "passed", "below": "failure", "undecided": "error"}
+    name = f"capacity of {search.point.label} within {search.goal}"
+    return JunitCase(search.system, name, words[search.capacity.status], sentence(search))
+
+
+def _end_case(group: str, runs: Iterable[RunResults], missing: str) -> JunitCase:
+    ended_early = "ended before all points were measured" if any(run.is_incomplete for run in runs) else ""
+    reason = ended_early or missing
+    return JunitCase(group, "all points were measured", "error" if reason else "passed", reason)
+
+
 def _figure_cases(comparison: SystemComparison) -> list[JunitCase]:
     results: dict[str, Result] = {WORSE: "failure", NOT_KNOWN: "skipped"}
     return [
@@ -83,16 +108,17 @@ def _figure_cases(comparison: SystemComparison) -> list[JunitCase]:
     ]
 
 
-def _audit_cases(results: RunResults) -> list[JunitCase]:
+def _audit_cases(results: RunResults, systems: Sequence[str]) -> list[JunitCase]:
+    """Without the rates of a search, which are meant to be too high."""
     cases = []
-    for system in results.systems:
-        for point in results.points:
-            audits = results.audits_of(system.name, point)
+    for system in systems:
+        for point in results.judged_points:
+            audits = results.audits_of(system, point)
             reasons = [
                 f"{audit.status}: {audit.reason or 'no reason given'}" for audit in audits if audit.status != CLEAN
             ]
             if audits:
                 found: Result = "failure" if reasons else "passed"
                 name = f"delivery audit of {point.label}"
-                cases.append(JunitCase(system.name, name, found, "; ".join(dict.fromkeys(reasons))))
+                cases.append(JunitCase(system, name, found, "; ".join(dict.fromkeys(reasons))))
     return cases

@@ -185,7 +185,8 @@ _READING = (
     "Published figures are the study's own, as it printed them, on its own machines. Figures measured here come from "
     "the records of this run. The two are always labelled, never averaged, and compared only by shape and ratio.",
     f"{formatting.PLUS_MINUS} is the half width of a 95 % interval over the valid runs of a point. "
-    f"{formatting.LOWER_BOUND} marks a figure that the lab bounded, so that the system can do at least that much. "
+    f"{formatting.LOWER_BOUND} marks a figure that the lab bounded, so that the system can do at least that much, "
+    "or a time without service that had not ended when the run did. "
     "n/a stands in place of a missing figure, with the reason; it never means zero. "
     f"{formatting.FLAG} marks a point in which an agent was busier than the study allows its clients. "
     f"{formatting.FLAGGED} marks a point all of whose runs are flagged: other work on the machine disturbed them, or "

@@ -20,10 +20,11 @@ from mqlab.report.data.self_comparison import false_differences
 from mqlab.report.exhibits.answer import answer
 from mqlab.report.exhibits.cells import needs_unit, printed, travel_notes, why_hidden
 from mqlab.report.exhibits.headline import audit_tile, headline, verdict_tile, warnings
-from mqlab.report.exhibits.run_tables import fault_lines
+from mqlab.report.exhibits.run_tables import fault_lines, unrecovered_lines
 from mqlab.report.render import formatting
 from mqlab.report.render.content import MEASURED, PUBLISHED
 from mqlab.study import METRICS, Point
+from mqlab.study.metric import is_throughput
 
 STYLES: Final = {
     verdicts.HOLDS: "green",
@@ -66,6 +67,8 @@ def print_summary(folder: RunFolder, console: Console) -> None:
         for sentence in fault_lines(results)[:_ROWS]:
             console.print(say(sentence))
         _more(console, say, len(results.faults) - _ROWS, "fault")
+        for sentence in unrecovered_lines(results)[:_ROWS]:
+            console.print(say(sentence, "red"))
         rejected_runs = [run_audit for run_audit in results.audits if run_audit.status != CLEAN]
         for rejected in rejected_runs[:_REJECTED]:
             place = f"run {rejected.run}, {rejected.scenario} {rejected.point}".rstrip()
@@ -96,7 +99,8 @@ def _more(console: Console, say: Say, count: int, noun: str) -> None:
 def _matrix(results: RunResults, say: Say) -> Table:
     """One row for each point, so that a long sweep fits the width."""
     metric = headline(results)
-    marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} bound by the lab"
+    bound = "bound by the lab" if is_throughput(metric) else "at least"
+    marks = f"{formatting.PLUS_MINUS} 95 %, {formatting.LOWER_BOUND} {bound}"
     title = f"{formatting.metric(metric)}, {METRICS[metric].unit} ({marks})"
     table = Table(title=say(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(say("scenario"), overflow="fold")
@@ -119,7 +123,7 @@ def _figure(results: RunResults, subject: Subject, point: Point, metric: str, sa
     measure = results.measure(system, point, metric)
     if measure is None:
         # The audit below has the reason of each run.
-        return say(f"{formatting.NOT_AVAILABLE}, {results.absence(system, point, brief=True)}", "yellow")
+        return say(f"{formatting.NOT_AVAILABLE}, {results.absence(system, point, True, metric)}", "yellow")
     if why := why_hidden(measure):
         return say(f"{formatting.NOT_KNOWN}, {why}", "yellow")
     factor, name = formatting.scaled_unit(measure.value, measure.unit)
