@@ -10,6 +10,9 @@ decided_3, decided_12  share of wrong decisions, among comparisons with a limit 
 coverage_pairs, coverage_pairs_shared, coverage_pairs_missing  share of the intervals of the ratio of two systems that
     contain the truth, after three rounds that share no noise, or half of it; and after three of one and six of the
     other. Between 0.93 and 0.97.
+coverage_drift, coverage_drift_6  share of the intervals of the ratio of two points of one system that contain the
+    truth, after three and six rounds on a machine whose rate drifts: points that a chain of claims compares take turns.
+    Between 0.93 and 0.97.
 decided_pairs_12  share of wrong decisions by such ratios, after looks at 3, 6 and 12 rounds: at most 0.05.
 coverage_single, coverage_single_mixed  share of the intervals of the ratio of a point with a single run to another such
     point, and to one with three, in a study in which half of the points have a single run: points that are equally
@@ -42,6 +45,11 @@ DIFFERENCE = 0.25
 # The part of the noise of runs that all runs of a round have, on a machine with a noise that comes and goes.
 SHARED = 0.5
 SYSTEMS = ("a", "b")
+# Points that a chain of claims compares, and so take turns.
+CHAIN = 6
+# The machine's rate drifts by 5 %, and forgets where it was within so many runs.
+DRIFT = 0.05
+MEMORY = 20
 
 
 def main() -> None:
@@ -59,6 +67,8 @@ def main() -> None:
     for name, rounds, shared in (("", (3, 3), 0.0), ("_shared", (3, 3), SHARED), ("_missing", (6, 3), SHARED)):
         inside = [fmean(_contain_truth(_play_pairs(chance, rounds, shared))) for _ in range(studies)]
         results[f"coverage_pairs{name}"] = level(inside)
+    for name, count in (("", 3), ("_6", 6)):
+        results[f"coverage_drift{name}"] = level([_share_beside_drift(chance, count) for _ in range(studies)])
     results["decided_pairs_12"] = level([_share_of_wrong_pairs(chance) for _ in range(studies)])
     for name, difference in (("", 0.0), ("_mixed", DIFFERENCE)):
         results[f"coverage_single{name}"] = level([_share_of_single(chance, difference) for _ in range(studies)])
@@ -149,6 +159,25 @@ def _is_inside(study: StudyRounds, one: tuple[str, int], other: tuple[str, int])
 
 def _contain_truth(study: StudyRounds) -> list[bool]:
     return [_is_inside(study, (SYSTEMS[0], point), (SYSTEMS[1], point)) for point in range(POINTS)]
+
+
+def _share_beside_drift(chance: random.Random, rounds: int) -> float:
+    """Ratios of points that follow one another in a chain. Chains are played one after the other, as groups are."""
+    study, drift = StudyRounds(looks=1), chance.gauss()
+    forgets = exp(-1 / MEMORY)
+    for start in range(0, POINTS, CHAIN):
+        chain = range(start, start + CHAIN)
+        runs: dict[int, dict[int, float]] = {point: {} for point in chain}
+        places: dict[int, dict[int, int]] = {point: {} for point in chain}
+        for number in range(rounds):
+            for place, point in enumerate(chain if number % 2 else reversed(chain), CHAIN * number):
+                drift = forgets * drift + sqrt(1 - forgets**2) * chance.gauss()
+                runs[point][number] = TRUTH * exp(DRIFT * drift + 0.03 * chance.gauss())
+                places[point][number] = place
+        for point, played in runs.items():
+            study.add(SYSTEMS[0], "rate.work", ("pairs", f"{point}"), start, played, places=places[point])
+    compared = [(point, point + 1) for point in range(POINTS) if (point + 1) % CHAIN]
+    return fmean(_is_inside(study, (SYSTEMS[0], one), (SYSTEMS[0], other)) for one, other in compared)
 
 
 def _share_of_wrong_pairs(chance: random.Random) -> float:

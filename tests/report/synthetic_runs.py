@@ -218,6 +218,14 @@ def whole_study() -> SyntheticRuns:
     return made
 
 
+def take_turns(made: SyntheticRuns) -> None:
+    """Number the runs as the conductor plays them: at each point the systems take turns."""
+    played = sorted(made.rows["audits"], key=lambda run: (run["scenario"], run["point"], run["repetition"]))
+    numbers = {run["run"]: number for number, run in enumerate(played, start=1)}
+    for row in (row for rows in made.rows.values() for row in rows if "run" in row):
+        row["run"] = numbers[row["run"]]
+
+
 def add_system(made: SyntheticRuns, system: str, factor: float = 1.0) -> None:
     # In another order for each of six systems: their rounds share no noise.
     before = {row["system"] for row in made.rows["measures"]}

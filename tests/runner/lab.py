@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -21,7 +21,7 @@ from mqlab.runner.checks.warmup import Warmup
 from mqlab.runner.conductor import Conductor, Progress, RunPlan
 from mqlab.runner.resume import KeptRun
 from mqlab.runner.rounds import Budget
-from mqlab.study import Point, load_study
+from mqlab.study import Claim, Point, load_study
 from mqlab.study.capacity.search import RunRequest
 from mqlab.systems import System, system
 from table_rows import Row
@@ -43,7 +43,7 @@ def conducted(
     warm_up: bool = False, watch_noise: bool = False, budget: Budget | None = None, restart: bool = False,
     search: Callable[[], Sequence[RunRequest]] | None = None, resumed: RunFolder | None = None,
     kept: Sequence[KeptRun] | None = None, data: Path | None = None,
-    before_runs: Callable[[], Awaitable[None]] | None = None,
+    before_runs: Callable[[], Awaitable[None]] | None = None, claims: Sequence[Claim] = (),
 ) -> RunFolder:  # fmt: skip
     """Plays the points; cancelled, as Ctrl-C does it, soon after the phase `interrupt_in` has begun.
 
@@ -52,8 +52,9 @@ def conducted(
     """
     folder = resumed or RunFolder.create(parent, "test")
     chosen = [system(one) if isinstance(one, str) else one for one in systems]
+    study = replace(load_study("jms-four-brokers"), claims=tuple(claims))
     order = RunPlan(
-        load_study("jms-four-brokers"), "quick", points, chosen, agents, "the command", watch_noise, budget, restart,
+        study, "quick", points, chosen, agents, "the command", watch_noise, budget, restart,
         search=search, kept=kept, data=data, before_runs=before_runs,
     )  # fmt: skip
 

@@ -1,12 +1,15 @@
 """Which points take turns."""
 
-from mqlab.study import Point
+import pytest
+
+from mqlab.study import Claim, Point
 from mqlab.study.rounds.interleaving import interleaved_groups
 from runner.points import point
 
 
-def named(points: list[Point]) -> list[list[str]]:
-    return [[f"{one.scenario}:{one.name}" for one in group] for group in interleaved_groups(points)]
+def named(points: list[Point], *checks: str) -> list[list[str]]:
+    claims = [Claim(id="claim", says="A claim.", source="-", check=check) for check in checks]
+    return [[f"{one.scenario}:{one.name}" for one in group] for group in interleaved_groups(points, claims)]
 
 
 def test_points_that_are_not_compared_stay_alone() -> None:
@@ -45,3 +48,34 @@ def test_two_groups_that_turn_out_to_be_one_are_in_the_order_of_the_study() -> N
         point("A", name="d", batch=2, base="a", settings={"sync": "off"}),
     ]  # fmt: skip
     assert named(points) == [["A:a", "A:b", "A:c", "A:d"]]
+
+
+SIZES = [
+    point(scenario, name=f"size={size}", size=size, parameters={"size": f"{size}"})
+    for scenario in "AB" for size in (12, 100)
+]  # fmt: skip
+A12, A100, B12, B100 = (f"{one.scenario}:{one.name}" for one in SIZES)
+
+
+@pytest.mark.parametrize(
+    ("check", "groups"),
+    [
+        ("rate.work[B, size=12] / rate.work[A, size=12] > 1", [[A12, B12], [A100], [B100]]),
+        ("rate.work[B, size=12] > rate.work[A, size=12]", [[A12, B12], [A100], [B100]]),
+        ("max(rate.work[A, size=*]) / min(rate.work[B, size=12], 9) > 1", [[A12, A100, B12], [B100]]),
+        # Each point is compared with the one that has the same size, or is in the same scenario.
+        ("min(rate.work[A, size=*] / rate.work[B, size=*]) > 1", [[A12, B12], [A100, B100]]),
+        ('min(rate.work["A|B", size=*] / rate.work["A|B", size=100]) > 1', [[A12, A100], [B12, B100]]),
+        # Systems take turns at each point in any case.
+        ("lead(rate.work[A, size=12]) > 1 and rate.work[B, size=12] > 9", [[A12], [A100], [B12], [B100]]),
+        ('rate.work[A, size=12] of "one" / rate.work[A, size=12] of "two" > 1', [[A12], [A100], [B12], [B100]]),
+        ("min(rate.work[A, size=*]) > 9", [[A12], [A100], [B12], [B100]]),
+    ],
+)
+def test_points_that_a_claim_compares_take_turns(check: str, groups: list[list[str]]) -> None:
+    assert named(SIZES, check) == groups
+
+
+def test_so_do_those_of_a_chain_of_claims() -> None:
+    checks = "rate.work[B, size=12] / rate.work[A, size=100] > 1", "rate.work[A, size=12] > rate.work[B, size=12]"
+    assert named(SIZES, *checks) == [[A12, A100, B12], [B100]]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -18,7 +18,7 @@ from mqlab.runner.conductor import Progress
 from mqlab.runner.results.outcome import RunOutcome
 from mqlab.runner.rounds import Budget, SeriesKey
 from mqlab.runner.run import RunExecution
-from mqlab.study import Point
+from mqlab.study import Claim, Point
 from mqlab.study.rounds.played import PlayedRuns
 from mqlab.systems import Durability, Running, System
 from runner.lab import check_delivery, conducted, rows
@@ -120,12 +120,12 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
 
 def play(
     played: Played, tmp_path: Path, points: list[Point], seen: list[Progress] | None = None,
-    budget: Budget | None = None, restart: bool = False, **rates: list[float | None],
+    budget: Budget | None = None, restart: bool = False, claims: Sequence[Claim] = (), **rates: list[float | None],
 ) -> list[tuple[str, str, int]]:  # fmt: skip
     played.rates = {name: iter(values) for name, values in rates.items()}
     watch = (lambda _: None) if seen is None else seen.append
     systems = [FakeSystem(name) for name in rates]
-    conducted(tmp_path, points, systems=systems, agents=1, watch=watch, budget=budget, restart=restart)
+    conducted(tmp_path, points, systems=systems, agents=1, watch=watch, budget=budget, restart=restart, claims=claims)
     return played.order
 
 
@@ -302,6 +302,28 @@ def test_systems_take_turns_and_one_that_is_known_leaves_the_round(played: Playe
         ("A", "steady", 1), ("A", "wild", 1), ("A", "wild", 2), ("A", "steady", 2),
         ("B", "steady", 1), ("B", "wild", 1), ("A", "wild", 3), ("A", "wild", 4),
     ]  # fmt: skip
+
+
+A_CLAIM = Claim(id="faster", says="B is faster.", source="-", check="rate.received[B] / rate.received[A] > 1")
+
+
+def test_points_that_a_claim_compares_take_turns(played: Played, tmp_path: Path) -> None:
+    """A drift of the machine changes both alike. The systems start anew for each round, not for each point."""
+    points = [point(scenario, least=3, most=3) for scenario in "ABC"]
+    order = play(played, tmp_path, points, restart=True, claims=[A_CLAIM], one=[1000.0] * 9)
+    assert order == [
+        *(("A", "one", 1), ("B", "one", 1), ("B", "one", 2), ("A", "one", 2), ("A", "one", 3), ("B", "one", 3)),
+        *(("C", "one", 1), ("C", "one", 2), ("C", "one", 3)),
+    ]
+    assert FakeSystem.starts["one"] == 5
+
+
+def test_they_take_turns_as_long_as_both_are_open(played: Played, tmp_path: Path) -> None:
+    looks = [[("one", "B", ""), ("one", "A", "")], [("one", "B", "")], []]
+    points = [point(scenario, most=12, until=RULE) for scenario in "AB"]
+    budget = Budget(60.0, lambda *_: looks.pop(0))
+    order = play(played, tmp_path, points, budget=budget, claims=[A_CLAIM], one=[1000.0] * 20)
+    assert [scenario for scenario, *_ in order] == [*"AB", *"BAAB", *"BBB"]
 
 
 def test_a_system_stays_up_from_the_first_point_to_the_last(played: Played, tmp_path: Path) -> None:

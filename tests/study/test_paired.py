@@ -57,6 +57,35 @@ def test_a_few_points_have_a_paired_t_of_their_rounds() -> None:
     assert t975(4) * error == pytest.approx(look_quantile(4, 3) * stdev(differences) / math.sqrt(5))
 
 
+def test_rounds_that_were_not_played_together_are_not_common() -> None:
+    """The second point followed when the first had gone on: rounds 3 and 4 have only their numbers in common."""
+    study = StudyRounds(1)
+    places = {"first": {1: 1, 2: 4, 3: 5, 4: 6}, "second": {1: 2, 2: 3, 3: 9, 4: 10}}
+    for system, played in places.items():
+        runs = {number: 1000.0 + place for number, place in played.items()}
+        study.add(system, "rate", ("grid", "0"), 0, runs, places=played)
+    first, second = pair(study)
+    assert first.common_rounds(second) == second.common_rounds(first) == [1, 2]
+    assert first.common_rounds(first) == [1, 2, 3, 4]
+    assert first.distance(second) == 1
+
+
+def test_what_runs_near_each_other_share_is_more_than_what_distant_ones_do() -> None:
+    """On a machine that drifts: of six points that take turns, the first and the second, and the first and the last."""
+    chance, study, drift, place = random.Random(5), StudyRounds(1), 0.0, 0
+    for group in range(40):
+        values: dict[int, dict[int, float]] = {point: {} for point in range(6)}
+        places: dict[int, dict[int, int]] = {point: {} for point in range(6)}
+        for number in range(4):
+            for point in range(6) if number % 2 else reversed(range(6)):
+                drift, place = 0.9 * drift + 0.19**0.5 * chance.gauss(), place + 1
+                values[point][number], places[point][number] = 1000 * math.exp(0.05 * drift), place
+        for point in range(6):
+            study.add("first", "rate", ("grid", f"{6 * group + point}"), group, values[point], places=places[point])
+    near, distant = (study.correlation(runs_of(study, "first", 0), runs_of(study, "first", n)) for n in (1, 5))
+    assert near > distant + 0.1
+
+
 def test_what_both_sides_share_cancels() -> None:
     study = StudyRounds(1)
     for system, rate in zip(SYSTEMS, (1000.0, 2000.0), strict=True):

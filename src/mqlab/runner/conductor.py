@@ -173,7 +173,7 @@ class Conductor:
     async def _play_rounds(self) -> None:
         groups = [
             [RunSeries(point, system) for point in group for system in self._plan.systems]
-            for group in interleaved_groups(self._plan.points)
+            for group in interleaved_groups(self._plan.points, self._plan.study.claims)
         ]
         all_series = [series for group in groups for series in group]
         self._rounds = Rounds(all_series, self._plan.budget, self._started)

@@ -11,9 +11,10 @@ from mqlab.pipeline.schema import ImpactRow, MeasureRow
 from mqlab.report.claims.evaluation import evaluate
 from mqlab.report.claims.values import MeasuredValues, MissingValueError
 from mqlab.report.claims.verdicts import ALL_SYSTEMS, Verdict, judge
-from mqlab.report.data.run_results import PointIndex, RunResults
+from mqlab.report.data.run_results import RunResults
 from mqlab.study import METRICS, Claim, Point, Study
 from mqlab.study.language.expression import parse
+from mqlab.study.language.reference import PointIndex
 
 # Of a scale at which every claim has its points.
 SCALE = "standard"

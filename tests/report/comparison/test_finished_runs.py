@@ -10,7 +10,7 @@ from mqlab.report.comparison.finished_runs import IncomparableRunsError, differi
 from mqlab.report.data.run_results import RunResults
 from mqlab.study import load_study
 from report.conftest import Write
-from report.synthetic_runs import SyntheticRuns, add_system, whole_study
+from report.synthetic_runs import SyntheticRuns, add_system, take_turns, whole_study
 
 
 def run(write: Write, factor: float, identity: str, system: str = "embedded") -> RunResults:
@@ -41,6 +41,7 @@ def test_the_rounds_of_two_runs_are_not_paired(write: Write) -> None:
     # In one run the same repetitions are pairs.
     both = whole_study()
     add_system(both, "other")
+    take_turns(both)
     one = RunResults.of(write(both)).rounds
     pair = [one.find(name, "rate.received", ("D", "")) for name in ("embedded", "other")]
     assert pair[0] is not None

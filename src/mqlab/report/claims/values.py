@@ -10,12 +10,12 @@ from mqlab.errors import MqlabError
 from mqlab.pipeline.schema import UNSERVED, ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
-from mqlab.report.data.run_results import PointIndex, RunResults
+from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.travel import ways_of_travel
 from mqlab.report.render.formatting import listed
 from mqlab.study import Point
 from mqlab.study.language.expression import Expression
-from mqlab.study.language.reference import ANY, Reference
+from mqlab.study.language.reference import ANY, PointIndex, Reference
 from mqlab.study.statistics import t975
 
 Basis = Literal["measured", "published"]

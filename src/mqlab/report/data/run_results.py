@@ -12,7 +12,7 @@ from mqlab.pipeline.measure_tables import read_table
 from mqlab.report.render.formatting import FLAG, FLAGGED, count, listed, plain, slug
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.exhibit import own_scenarios
-from mqlab.study.language.reference import Reference
+from mqlab.study.language.reference import PointIndex
 from mqlab.study.rounds.interleaving import interleaved_groups
 from mqlab.study.rounds.paired import StudyRounds
 from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED, way_of_travel
@@ -35,32 +35,6 @@ class MeasuredSystem:
     witnessed: str = ""
     ahead_seconds: float | None = None
     rehearsals: int = 0
-
-
-_ParameterValues = tuple[str, ...]
-
-
-class PointIndex:
-    """Finds the points of a study that a reference of a claim means."""
-
-    def __init__(self, points: Sequence[Point]) -> None:
-        self._points = points
-        self._by_values: dict[tuple[str, _ParameterValues], dict[_ParameterValues, list[Point]]] = {}
-
-    def find(self, reference: Reference) -> list[Point]:
-        if reference.open or not reference.where:
-            return [point for point in self._points if reference.matches(point)]
-        names = tuple(name for name, _ in reference.where)
-        return self._index(reference.scenario, names).get(tuple(value for _, value in reference.where), [])
-
-    def _index(self, scenario: str, names: _ParameterValues) -> dict[_ParameterValues, list[Point]]:
-        index = self._by_values.get((scenario, names))
-        if index is None:
-            index = self._by_values[scenario, names] = {}
-            for point in self._points:
-                if point.scenario == scenario and all(name in point.parameters for name in names):
-                    index.setdefault(tuple(point.parameters[name] for name in names), []).append(point)
-        return index
 
 
 Row = TypeVar("Row")
@@ -141,14 +115,17 @@ class RunResults:
     def rounds(self) -> StudyRounds:
         """The used runs of all points, by the rounds in which they took turns."""
         values: dict[tuple[str, str, tuple[str, str]], dict[int, float]] = {}
+        places: dict[PointKey, dict[int, int]] = {}
         for run in self.run_measures:
             key = run.system, run.metric, (run.scenario, run.point)
             values.setdefault(key, {})[run.repetition] = run.value
+            places.setdefault((run.system, run.scenario, run.point), {})[run.repetition] = run.run
         rounds = StudyRounds(int(self.meta.get("looks") or 1))
         paced = {(point.scenario, point.name) for point in self.points if point.is_paced}
         for (system, metric, point), by_round in values.items():
             turns = self.turns.get(point, point), self.run_of.get(system, "")
-            rounds.add(system, metric, point, turns, by_round, is_paced=point in paced)
+            in_order = places[system, *point]
+            rounds.add(system, metric, point, turns, by_round, is_paced=point in paced, places=in_order)
         return rounds
 
     @cached_property
@@ -159,7 +136,7 @@ class RunResults:
     @cached_property
     def turns(self) -> dict[tuple[str, str], int]:
         """The group of points with which each takes turns."""
-        groups = enumerate(interleaved_groups(self.points))
+        groups = enumerate(interleaved_groups(self.points, self.study.claims))
         return {(point.scenario, point.name): number for number, group in groups for point in group}
 
     @cached_property

@@ -1,5 +1,6 @@
-"""A reference to measures in an expression: a metric, points and a system."""
+"""A reference to measures in an expression: a metric, points and a system; and the points that it means."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from mqlab.study.point import Point
 
 ANY: Final = "*"
+_ParameterValues = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,29 @@ class Reference:
         where = tuple((key, point.parameters.get(key, value) if value == ANY else value) for key, value in self.where)
         scenario = point.scenario if _is_pattern(self.scenario) else self.scenario
         return replace(self, scenario=scenario, where=where)
+
+
+class PointIndex:
+    """Finds the points of a study that a reference means."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._points = points
+        self._by_values: dict[tuple[str, _ParameterValues], dict[_ParameterValues, list[Point]]] = {}
+
+    def find(self, reference: Reference) -> list[Point]:
+        if reference.open or not reference.where:
+            return [point for point in self._points if reference.matches(point)]
+        names = tuple(name for name, _ in reference.where)
+        return self._index(reference.scenario, names).get(tuple(value for _, value in reference.where), [])
+
+    def _index(self, scenario: str, names: _ParameterValues) -> dict[_ParameterValues, list[Point]]:
+        index = self._by_values.get((scenario, names))
+        if index is None:
+            index = self._by_values[scenario, names] = {}
+            for point in self._points:
+                if point.scenario == scenario and all(name in point.parameters for name in names):
+                    index.setdefault(tuple(point.parameters[name] for name in names), []).append(point)
+        return index
 
 
 def in_scenario(pattern: str, scenario: str) -> bool:

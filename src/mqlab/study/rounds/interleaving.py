@@ -1,42 +1,45 @@
 """Which points take turns: the runner plays their repetitions in common rounds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from mqlab.study.language.expression import parse
+from mqlab.study.language.model import Claim
 from mqlab.study.point import Point
+from mqlab.study.rounds.compared import PointName, compared_points
 
 # The fields in which points of one scenario differ if only the settings of the system differ.
 _NAMES_AND_SETTINGS: Final = {"name", "parameters", "base", "settings"}
 
 
-def interleaved_groups(points: Sequence[Point]) -> list[list[Point]]:
-    """Groups of points of one scenario that differ only in settings, or have a common base; by their first points.
+def interleaved_groups(points: Sequence[Point], claims: Iterable[Claim] = ()) -> list[list[Point]]:
+    """Groups of points that differ only in settings, have a common base, or that a claim or a chain of claims compares.
 
     The points of a group take turns, so that a drift affects all of them alike.
     """
-    groups: list[list[Point]] = []
-    group_of_key: dict[tuple[str, str], int] = {}
-    for point in points:
-        keys = _keys(point)
-        matching = sorted({group_of_key[key] for key in keys if key in group_of_key})
-        if matching:
-            first, *others = matching
-            for other in others:
-                groups[first] += groups[other]
-                groups[other] = []
-        else:
-            first = len(groups)
-            groups.append([])
-        groups[first].append(point)
-        merged = {key: first if group in matching else group for key, group in group_of_key.items()}
-        group_of_key = merged | dict.fromkeys(keys, first)
-    # Merged groups need sorting: their points stay in the order of the study.
+    group_of: dict[PointName, list[Point]] = {(point.scenario, point.name): [point] for point in points}
+    for names in (*_of_one_scenario(points), *_compared(points, claims)):
+        members = {id(group): group for name in names if (group := group_of.get(name)) is not None}
+        merged = [point for group in members.values() for point in group]
+        group_of |= {(point.scenario, point.name): merged for point in merged}
+    # The points stay in the order of the study.
     order = {id(point): number for number, point in enumerate(points)}
-    return [sorted(group, key=lambda point: order[id(point)]) for group in groups if group]
+    groups = {id(group): sorted(group, key=lambda point: order[id(point)]) for group in group_of.values()}
+    return sorted(groups.values(), key=lambda group: order[id(group[0])])
 
 
-def _keys(point: Point) -> list[tuple[str, str]]:
-    """Points with a common key belong to one group."""
-    parameters = point.model_dump_json(exclude=_NAMES_AND_SETTINGS)
-    keys = [(point.scenario, f"parameters: {parameters}"), (point.scenario, f"point: {point.name}")]
-    return keys if point.base is None else [*keys, (point.scenario, f"point: {point.base}")]
+def _of_one_scenario(points: Sequence[Point]) -> Iterator[Iterable[PointName]]:
+    """Points that differ only in settings, and each with its base."""
+    alike: dict[tuple[str, str], list[PointName]] = {}
+    for point in points:
+        parameters = point.model_dump_json(exclude=_NAMES_AND_SETTINGS)
+        alike.setdefault((point.scenario, parameters), []).append((point.scenario, point.name))
+        if point.base is not None:
+            yield (point.scenario, point.name), (point.scenario, point.base)
+    yield from alike.values()
+
+
+def _compared(points: Sequence[Point], claims: Iterable[Claim]) -> Iterator[Iterable[PointName]]:
+    for claim in claims:
+        if claim.check is not None:
+            yield from compared_points(parse(claim.check), points)

@@ -13,7 +13,7 @@ docs/decisions/0024-paired-rounds.md: why.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import floor, sqrt
 from statistics import fmean
 from typing import Final
@@ -33,7 +33,10 @@ _PairKind = tuple[_Series, _Series, bool]
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRuns:
-    """The values of a metric at a point on a system, by round. Points with equal `turns` take turns."""
+    """The values of a metric at a point on a system, by round. Points with equal `turns` take turns.
+
+    `places`: that of each run in the order in which all were played.
+    """
 
     system: str
     metric: str
@@ -42,6 +45,7 @@ class MeasuredRuns:
     values: Mapping[int, float]
     is_paced: bool
     study: "StudyRounds"
+    places: Mapping[int, int]
 
     @property
     def series(self) -> _Series:
@@ -58,7 +62,20 @@ class MeasuredRuns:
         return {number: value / mean - 1 for number, value in self.values.items()}
 
     def common_rounds(self, other: "MeasuredRuns") -> list[int]:
-        return [number for number in self.values if number in other.values] if self.turns == other.turns else []
+        """Those in which both were played before either went on.
+
+        A point that went on alone, and another that followed later, have rounds of one number that share no time.
+        """
+        if self is other or self.turns != other.turns:
+            return [*self.values] if self is other else []
+        played = sorted((runs.places[number], number) for runs in (self, other) for number in runs.values)
+        common = {number for (_, number), (_, following) in pairwise(played) if number == following}
+        return [number for number in self.values if number in common]
+
+    def distance(self, other: "MeasuredRuns") -> int:
+        """The binary digits of how many runs later the second of a round was played."""
+        rounds = self.common_rounds(other)
+        return round(fmean(abs(self.places[number] - other.places[number]) for number in rounds)).bit_length()
 
     def is_paired(self, other: "MeasuredRuns") -> bool:
         return len(self.common_rounds(other)) >= FEWEST_ROUNDS
@@ -81,7 +98,7 @@ class StudyRounds:
         self._found: dict[tuple[str, str, tuple[str, str]], MeasuredRuns] = {}
         self._parts: dict[tuple[MeasuredRuns, tuple[int, ...]], MeasuredRuns] = {}
         self._shared: dict[_Series, SharedNoise | None] = {}
-        self._correlations: dict[_PairKind, float] = {}
+        self._correlations: dict[_PairKind, dict[int, float]] = {}
 
     def add(
         self,
@@ -92,10 +109,12 @@ class StudyRounds:
         runs: Mapping[int, float],
         *,
         is_paced: bool = False,
+        places: Mapping[int, int] | None = None,
     ) -> None:
-        """Runs that are all equal, or zero, tell nothing."""
+        """Runs that are all equal, or zero, tell nothing. `places`: None if all points were played round by round."""
         if (len(runs) == 1 or min(runs.values()) < max(runs.values())) and max(runs.values()) > 0:
-            added = MeasuredRuns(system, metric, point, turns, runs, is_paced, self)
+            in_order = {number: number for number in runs}
+            added = MeasuredRuns(system, metric, point, turns, runs, is_paced, self, places or in_order)
             self._runs.setdefault(added.series, {})[point] = self._found[system, metric, point] = added
 
     def find(self, system: str, metric: str, point: tuple[str, str]) -> MeasuredRuns | None:
@@ -204,30 +223,32 @@ class StudyRounds:
         return self.correlation(one, other) * common / sqrt(len(one.values) * len(other.values))
 
     def correlation(self, one: MeasuredRuns, other: MeasuredRuns) -> float:
-        """That of two runs of a round, by all pairs of their kind; 1 for the same runs."""
+        """That of two runs of a round, by all pairs of their kind that are as far apart; 1 for the same runs."""
         if one.series == other.series and one.point == other.point:
             return 1.0
         first, second = sorted((one.series, other.series))
         kind = first, second, one.point == other.point
         if kind not in self._correlations:
             self._correlations[kind] = self._consensus(*kind)
-        return self._correlations[kind]
+        return self._correlations[kind].get(one.distance(other), 0.0) if one.is_paired(other) else 0.0
 
-    def _consensus(self, first: _Series, second: _Series, of_one_point: bool) -> float:
-        """Over all pairs, each measured by the noise of its points."""
-        products, squares, rounds = 0.0, [0.0, 0.0], set()
+    def _consensus(self, first: _Series, second: _Series, of_one_point: bool) -> dict[int, float]:
+        """By distance, over all pairs, each measured by the noise of its points."""
+        products: dict[int, float] = {}
+        squares: dict[int, tuple[float, float]] = {}
+        rounds: dict[int, set[tuple[Hashable, int]]] = {}
         for one, other in product(self._runs[first].values(), self._runs[second].values()):
             if one is other or (one.point == other.point) != of_one_point or not one.is_paired(other):
                 continue
-            common = one.common_rounds(other)
-            sides = [self._standardised(runs, common) for runs in (one, other)]
-            products += sum(a * b for a, b in zip(*sides, strict=True))
-            squares = [square + sum(value**2 for value in side) for square, side in zip(squares, sides, strict=True)]
-            rounds |= {(one.turns, number) for number in common}
-        independent = len(rounds) - len({turns for turns, _ in rounds})
-        if independent < FEWEST_OF_KIND or not all(squares):
-            return 0.0
-        return products / sqrt(squares[0] * squares[1])
+            common, far = one.common_rounds(other), one.distance(other)
+            ours, theirs = (self._standardised(runs, common) for runs in (one, other))
+            products[far] = products.get(far, 0.0) + sum(a * b for a, b in zip(ours, theirs, strict=True))
+            own, others = squares.get(far, (0.0, 0.0))
+            squares[far] = own + sum(value**2 for value in ours), others + sum(value**2 for value in theirs)
+            rounds.setdefault(far, set()).update((one.turns, number) for number in common)
+        independent = {far: len(found) - len({turns for turns, _ in found}) for far, found in rounds.items()}
+        known = [far for far, count in independent.items() if count >= FEWEST_OF_KIND and all(squares[far])]
+        return {far: products[far] / sqrt(squares[far][0] * squares[far][1]) for far in known}
 
     def _standardised(self, runs: MeasuredRuns, rounds: Sequence[int]) -> list[float]:
         """The deviations of these rounds from their mean, over that of a run by the noise of all points."""
