@@ -10,7 +10,7 @@ from mqlab.errors import MqlabError
 from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
-from mqlab.report.data.run_results import PointIndex, RunResults
+from mqlab.report.data.run_results import PointIndex, PointKey, RunResults
 from mqlab.report.data.travel import ways_of_travel
 from mqlab.report.render.formatting import listed
 from mqlab.study import Point
@@ -115,9 +115,13 @@ class ClaimValues(ABC):
         """Those of these settings and parameters that the systems and points of a check were given, in words."""
         return []
 
-    def run_seconds(self, references: Iterable[Reference]) -> float | None:  # noqa: ARG002 - nothing of a study is run
-        """How long the runs of these points took, without what more runs cannot decide; None if they decide nothing."""
-        return None
+    def run_seconds(self, references: Iterable[Reference]) -> dict[PointKey, float]:  # noqa: ARG002 - nothing of a study is run
+        """How long the runs of each of these points took, and those of the base points of a change."""
+        return {}
+
+    def is_bounded(self, references: Iterable[Reference]) -> bool:  # noqa: ARG002 - nothing of a study is run
+        """Whether the lab bounds one of these values, so that more runs do not decide what it is."""
+        return False
 
     def uncertainties(self, references: Iterable[Reference]) -> list[str]:
         """Why the check stays undecided, each reason once."""
@@ -287,24 +291,35 @@ class MeasuredValues(ClaimValues):
         return list(dict.fromkeys(settings + told))
 
     def ways_of_travel(self, references: Iterable[Reference]) -> dict[str, list[str]]:
-        """Those of the base points of a change as well."""
-        places = {
-            (system, one.scenario, one.name): (system, one)
-            for system, point, _ in self.measured_at(references)
-            for one in self.results.points_of(point.scenario)
-            if one.name in (point.name, point.base)
-        }
-        return ways_of_travel(self.results, places.values())
+        return ways_of_travel(self.results, ((system, point) for system, point, _ in self._with_bases(references)))
 
-    def run_seconds(self, references: Iterable[Reference]) -> float | None:
-        seconds: dict[tuple[str, str, str], float] = {}
-        for system, point, metric in self.measured_at(references):
-            measure = self._measure(system, point, metric)
-            if measure.lower_bound:
-                return None
-            length = point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
-            seconds[system, point.scenario, point.name] = measure.runs * length
-        return sum(seconds.values())
+    def _with_bases(self, references: Iterable[Reference]) -> list[tuple[str, Point, str]]:
+        """Those that a check is about, each once, and their base points."""
+        measured = {(system, point.scenario, point.name, metric): (system, point, metric)
+                    for system, point, metric in self.measured_at(references)}  # fmt: skip
+        for system, point, metric in [*measured.values()]:
+            bases = (one for one in self.results.points_of(point.scenario) if one.name == point.base)
+            measured |= {(system, one.scenario, one.name, metric): (system, one, metric) for one in bases}
+        return [*measured.values()]
+
+    def run_seconds(self, references: Iterable[Reference]) -> dict[PointKey, float]:
+        found = {}
+        for system, point, metric in self._with_bases(references):
+            measure = self.results.measure(system, point, metric)
+            if measure is not None:
+                found[system, point.scenario, point.name] = measure.runs * self._seconds_of_run(system, point)
+        return found
+
+    def _seconds_of_run(self, system: str, point: Point) -> float:
+        work = self.results.measure(system, point, point.work)
+        if point.messages is None or work is None or not work.value:
+            return point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
+        copies = point.copies if point.work == "rate.received" else 1
+        return point.messages * copies / work.value + _BETWEEN_RUNS_SECONDS
+
+    def is_bounded(self, references: Iterable[Reference]) -> bool:
+        measures = (self.results.measure(*place) for place in self._with_bases(references))
+        return any(measure is not None and measure.lower_bound for measure in measures)
 
 
 def _errors(source: Hashable, ci95: float, degrees_of_freedom: int | None, value: float) -> Errors:
