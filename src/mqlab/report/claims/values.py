@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
-from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
+from mqlab.pipeline.schema import ImpactRow, MeasureRow
+from mqlab.report.claims.changes import change_without_lab
+from mqlab.report.claims.headroom import Headroom, RatioWithoutLab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, PointKey, RunResults
@@ -201,14 +203,14 @@ class MeasuredValues(ClaimValues):
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
-        slack = 1.0 if within else self._headroom(system, measure)
+        headroom = Headroom() if within else self._headroom(system, point, reference.metric)
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
             measure.ci95, measure.degrees_of_freedom, measure.value,
         )  # fmt: skip
-        high = math.inf if math.isinf(slack) else (measure.value + measure.ci95) * slack
-        return Interval(measure.value, low, high, errors, slack=(1.0, slack))
+        high = math.inf if math.isinf(headroom.most) else (measure.value + measure.ci95) * headroom.most
+        return Interval(measure.value, low, high, errors, slack=(1.0, headroom.most), headroom=headroom)
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -220,13 +222,15 @@ class MeasuredValues(ClaimValues):
         are_quiet = self._are_quiet(system, (point, base), reference.metric)
         if impact.low is None or impact.high is None or impact.ci95 is None or not are_quiet:
             return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
-        measures = [self.results.measure(system, one, reference.metric) for one in (base, point)]
-        of_base, of_point = (self._headroom(system, measure) if measure else 1.0 for measure in measures)
-        low = 100 * ((1 + impact.low / 100) / of_base - 1)
-        high = 100 * ((1 + impact.high / 100) * of_point - 1)
-        is_bound = max(of_base, of_point) > 1
-        errors = None if is_bound else self._errors_of_change(system, point, impact)
-        return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
+        errors = self._errors_of_change(system, point, impact)
+        of_base, of_point = (self._headroom(system, one, reference.metric) for one in (base, point))
+        if of_base.is_like(of_point):
+            bound = RatioWithoutLab(of_base, of_point)
+            return change_without_lab(bound, impact.value, impact.low, impact.high, errors)
+        low = 100 * ((1 + impact.low / 100) / of_base.most - 1)
+        high = 100 * ((1 + impact.high / 100) * of_point.most - 1)
+        is_bound = max(of_base.most, of_point.most) > 1
+        return Interval(impact.value, min(low, impact.value), max(high, impact.value), None if is_bound else errors)
 
     def _errors_of_change(self, system: str, point: Point, impact: ImpactRow) -> Errors:
         """Those of the point and of its base: a common base cancels in the difference of two changes."""
@@ -256,13 +260,9 @@ class MeasuredValues(ClaimValues):
         measures = [self.results.measure(system, point, metric) for point in points]
         return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
 
-    def _headroom(self, system: str, measure: MeasureRow) -> float:
-        """The factor by which a figure may be higher, since the lab bounded it; 1 for all others."""
-        if not measure.lower_bound:
-            return 1.0
-        point = next(p for p in self.results.points_of(measure.scenario) if p.name == measure.point)
-        lab = self.results.measure(system, point, "cpu.lab")
-        return math.inf if lab is None else most_without_lab(lab.value + (lab.ci95 or 0.0))
+    def _headroom(self, system: str, point: Point, metric: str) -> Headroom:
+        measure = self.results.measure(system, point, metric)
+        return Headroom.of(point, measure, self.results.measure(system, point, "cpu.lab")) if measure else Headroom()
 
     def _measure(self, system: str, point: Point, metric: str) -> MeasureRow:
         measure = self.results.measure(system, point, metric)
