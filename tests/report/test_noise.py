@@ -120,7 +120,8 @@ def test_runs_that_are_too_short_for_a_trend_are_not_called_tested(made: Synthet
     said = f"has a trend at 0 of {len(judged)} judged points; the runs of the others were judged by the other two"
     assert said in noise_table(results).notes[1]
     longer = [
-        point.model_copy(update={"phases": point.phases.model_copy(update={"measure": 2.2})}) for point in results.points
+        point.model_copy(update={"phases": point.phases.model_copy(update={"measure": 2.2})})
+        for point in results.points
     ]
     vars(results)["points"] = tuple(longer)
     assert "judged points" not in noise_table(results).notes[1]

@@ -16,6 +16,7 @@ from mqlab.events.folder import RunFolder
 from mqlab.events.slices import Switch, slice_edges, total_ns
 from mqlab.json_values import JsonObject
 from mqlab.runner.machine import describe_machine, package_versions
+from mqlab.runner.results.cpu import cpu_use
 from mqlab.runner.results.outcome import RunOutcome, why_unsteady
 from mqlab.runner.run import INTERRUPTED
 from mqlab.study import Point, Study
@@ -125,7 +126,7 @@ def _read(number: int, files: Sequence[EventFile]) -> list[KeptRun]:
     """The run, or the runs that share its events; none if it was interrupted or a file of it is damaged."""
     if any(file.damage for file in files):
         return []
-    rows = {table: [*_rows(table, files)] for table in ("runs", "phases", "machine", "switches")}
+    rows = {table: [*_rows(table, files)] for table in ("runs", "phases", "machine", "switches", "samples")}
     if any(run["reason"] == INTERRUPTED for run in rows["runs"]):
         return []
     phases = {row["phase"]: row for row in rows["phases"]}
@@ -134,7 +135,7 @@ def _read(number: int, files: Sequence[EventFile]) -> list[KeptRun]:
     kept = []
     for run in rows["runs"]:
         point = Point.from_json(run["parameters"])
-        outcome = _outcome(point, run, phases, rows["machine"], edges.get(run["run"]))
+        outcome = _outcome(point, run, phases, rows, edges.get(run["run"]))
         kept.append(KeptRun(run["run"], number, point, run["system"], run["repetition"], outcome, seconds))
     return kept
 
@@ -149,18 +150,20 @@ def _edges(switches: Sequence[JsonObject], phases: Mapping[str, JsonObject]) -> 
 
 
 def _outcome(
-    point: Point, run: JsonObject, phases: Mapping[str, JsonObject], machine: Sequence[JsonObject],
+    point: Point, run: JsonObject, phases: Mapping[str, JsonObject], rows: Mapping[str, Sequence[JsonObject]],
     edges: Sequence[int] | None,
 ) -> RunOutcome:  # fmt: skip
     """The outcome as it was. The number of copies is that of the point, which the record does not have."""
     if run["status"] != schema.COMPLETE or schema.MEASURE not in phases:
         return RunOutcome(schema.INCOMPLETE, run["reason"])
     measure = phases[schema.MEASURE]
-    measured_ns = measure["t_end"] - measure["t_start"] if edges is None else total_ns(edges)
+    edges = (measure["t_start"], measure["t_end"]) if edges is None else edges
+    machine = rows["machine"]
     counted = {name: run[name] for name in ("counted_sent", "counted_received", "counted_round_trips")}
     outcome = RunOutcome(
-        run["status"], run["reason"], **counted, seconds=measured_ns / 1e9,
-        copies=float(point.copies), disturbed=machine[0]["disturbed"] if machine else "",
+        run["status"], run["reason"], **counted, seconds=total_ns(edges) / 1e9,
+        copies=float(point.copies), cpu=cpu_use(rows["samples"], edges),
+        disturbed=machine[0]["disturbed"] if machine else "",
     )  # fmt: skip
     return RunOutcome(**{**vars(outcome), "unsteady": why_unsteady(point, outcome, 0.0)})
 

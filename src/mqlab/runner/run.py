@@ -19,6 +19,7 @@ from mqlab.runner.broker_location import BrokerLocation, locate_brokers
 from mqlab.runner.faults.injector import FaultInjector, has_line_faults
 from mqlab.runner.faults.line import ControlledLine, open_line
 from mqlab.runner.noise import MachineWatch
+from mqlab.runner.results.cpu import CpuUse, cpu_use
 from mqlab.runner.results.outcome import RunOutcome, why_unsteady
 from mqlab.runner.results.records import RunRecords
 from mqlab.runner.sampler import Sampler
@@ -99,6 +100,8 @@ class RunExecution:
                 self._lead_over_line(location) as (reached, line),
             ):
                 outcome = await self._play_at(reached, line, records)
+                if self._timeline is not None:
+                    outcome = replace(outcome, cpu=self._cpu((self._timeline.measure, self._measure_end)))
                 self._count_by_setting(outcome)
         except (AgentLostError, BrokenRunError, SystemFailedError) as error:
             outcome = RunOutcome(schema.INCOMPLETE, await _diagnose(error, running))
@@ -112,8 +115,15 @@ class RunExecution:
             whole = WholePhase(self._timeline.measure, self._timeline.stop, outcome.counts)
             clocks = zip(self.agents, self._clocks, strict=True)
             offsets = {agent.number: clock.offset_ns for agent, clock in clocks}
-            counts = count_slices(self.folder, self.number, offsets, self._switcher.edges(self._timeline), whole)
-            self.switched_outcomes = [replace(outcome, **counts[run.number]._asdict()) for run in self.switched]
+            edges = self._switcher.edges(self._timeline)
+            counts = count_slices(self.folder, self.number, offsets, edges, whole)
+            self.switched_outcomes = [
+                replace(outcome, **counts[run.number]._asdict(), cpu=self._cpu(edges[run.number]))
+                for run in self.switched
+            ]
+
+    def _cpu(self, edges: Sequence[int]) -> CpuUse:
+        return cpu_use([vars(row) for row in self._samples], edges)
 
     def record_failure(self, reason: str) -> RunOutcome:
         outcome = RunOutcome(schema.INCOMPLETE, reason)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mqlab.events.folder import RunFolder
-from mqlab.report.claims.counted import PointRates
+from mqlab.report.claims.counted import COUNTED, PointRates
 from mqlab.report.claims.open_points import open_points
 from mqlab.report.claims.verdicts import judge
 from mqlab.report.data.run_results import PointKey, RunResults
@@ -39,10 +39,7 @@ def run(
 def counted(runs: int, system: str = "embedded", **rates: float) -> Mapping[PointKey, PointRates]:
     """The other scenarios do a thousand messages a second."""
     return {
-        (system, scenario, ""): {
-            n + 1: dict.fromkeys(("rate.sent", "rate.received", "rate.round_trips", "rate.work"), rate * SCATTER[n])
-            for n in range(runs)
-        }
+        (system, scenario, ""): {n + 1: dict.fromkeys(COUNTED, rate * SCATTER[n]) for n in range(runs)}
         for scenario, rate in (dict.fromkeys("ABCDEFGH", 1000.0) | rates).items()
     }
 
@@ -130,7 +127,7 @@ def test_the_change_of_a_point_that_never_counted_is_open(tmp_path: Path) -> Non
     meta = {"scale": "quick", "systems": [{"name": "embedded"}]}
     results = RunResults(RunFolder.create(tmp_path, "open"), meta, replace(study, claims=(claim,)))
     of_claim = [point for point in study.points("quick") if point.scenario == "default-file"]
-    rates = dict.fromkeys(("rate.sent", "rate.received", "rate.round_trips", "rate.work"), 1000.0)
+    rates = dict.fromkeys(COUNTED, 1000.0)
     runs = {
         ("embedded", "default-file", point.name): PlayedRuns(
             played=1, attempts=1, rates={1: rates} if point.base else {}, flagged=rates, seconds=1.0
@@ -140,10 +137,21 @@ def test_the_change_of_a_point_that_never_counted_is_open(tmp_path: Path) -> Non
     assert len(open_points(results, of_claim, runs, 60.0)) == 2
 
 
+def test_claims_on_cpu_time_are_projected_like_those_on_rates(tmp_path: Path) -> None:
+    """They go on as long as that is likely to decide them, and no longer."""
+    results = run(tmp_path, "cpu.broker[C] > 930", "cpu.message[D] > 940", "rate.received[E] > 995")
+    assert order(results, counted(3)) == ["C", "D", "E"]
+    assert order(results, counted(6)) == ["E"]
+    unsampled = {
+        key: {n: {**rates, "cpu.broker": 0.0} for n, rates in runs.items()} for key, runs in counted(3).items()
+    }
+    assert order(results, unsampled) == ["D", "E"]
+
+
 @pytest.mark.parametrize(("runs", "expected"), [(1, ["C", "D"]), (3, ["D", "C"]), (6, ["C"])])
 def test_a_metric_that_agents_do_not_count_needs_an_interval(tmp_path: Path, runs: int, expected: list[str]) -> None:
     """Whether it needs more nobody knows before the end: it gets some of the time that nothing else needs."""
-    assert order(run(tmp_path, "cpu.broker[C] > 50", "rate.received[D] > 940"), counted(runs)) == expected
+    assert order(run(tmp_path, "latency.p99[C] > 50", "rate.received[D] > 940"), counted(runs)) == expected
 
 
 def test_a_claim_about_another_system_needs_no_runs(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """Each claim judged for each system, on what was measured and on what was published."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mqlab.events.folder import RunFolder
+from mqlab.report.claims.interval import Interval
+from mqlab.report.claims.missing import times_to_decide
 from mqlab.report.claims.verdicts import (
     ALL_SYSTEMS,
     BY_CONSTRUCTION,
@@ -273,12 +276,16 @@ def test_the_figures_are_those_of_the_comparison_that_decided(
 
 
 def test_the_time_that_is_missing(made: SyntheticRuns, write: Write) -> None:
-    """Twice the distance: four times the runs, so three times the time of these again."""
+    """So many times the runs that there are, each as long as these."""
     found = on_ours(only(made, A=(110.0, 20.0, "broker")), write, "rate.received[A] > 100")
     (chosen,) = [point for point in made.study.points("quick") if point.scenario == "A"]
     seconds = 3 * (chosen.phases.warmup + chosen.phases.measure + 1)
-    assert found.missing_minutes == pytest.approx(3 * seconds / 60)
-    assert found.missing == "about 1 more minute: mqlab run jms-four-brokers --minutes 1"
+    times = times_to_decide(Interval(110.0, 90.0, 130.0), (100.0,))
+    assert times is not None
+    assert found.missing_minutes is not None
+    assert found.missing_minutes == pytest.approx((times - 1) * seconds / 60)
+    minutes = math.ceil(found.missing_minutes)
+    assert found.missing == f"about {minutes} more minutes: mqlab run jms-four-brokers --minutes {minutes}"
     assert found.explanation.endswith(f"; the 95 % intervals leave it open; {found.missing}")
 
 
@@ -287,7 +294,9 @@ def test_the_command_for_a_longer_run_is_that_of_the_run(made: SyntheticRuns, wr
     made.meta["again"] = again
     made.meta["minutes"] = 5.5
     found = on_ours(only(made, A=(110.0, 20.0, "broker")), write, "rate.received[A] > 100")
-    assert found.missing == f"about 1 more minute: {again} --minutes 7", "a new run begins with nothing"
+    assert found.missing_minutes is not None
+    total = math.ceil(found.missing_minutes + 5.5)
+    assert found.missing.endswith(f"{again} --minutes {total}"), "a new run begins with nothing"
 
 
 @pytest.mark.parametrize(("ci95", "bound_by"), [(None, "broker"), (20.0, "lab")])

@@ -1,4 +1,4 @@
-"""The tables of a run that goes on, from the rates that the agents counted: as the pipeline would make them.
+"""The tables of a run that goes on, from what the agents counted and the samples: as the pipeline would make them.
 
 No report shows them. They decide what is run next.
 """
@@ -17,7 +17,7 @@ from mqlab.study.shared_noise import RunNoise, moderated
 
 # The rates of a point by repetition and metric.
 PointRates = Mapping[int, Mapping[str, float]]
-COUNTED: Final = ("rate.sent", "rate.received", "rate.round_trips", "rate.work")
+COUNTED: Final = ("rate.sent", "rate.received", "rate.round_trips", "rate.work", "cpu.broker", "cpu.message")
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ _MIRRORED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 class CheckedComparison:
     """One comparison of a check, with what is `found` and `needed` in words; and whether they agree.
 
-    `value` is None where systems are ranked. `limits` are the numbers that it must stay above or below.
+    `value` is None where systems are ranked. `limits` are the numbers that it must stay above or below. `likely`: the
+    truth by the best estimates alone.
     """
 
     truth: Truth
@@ -59,6 +60,7 @@ class CheckedComparison:
     needed: str
     value: Interval | None = None
     limits: tuple[float, ...] = ()
+    likely: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class CheckResult:
     truth: Truth
     figures: tuple[str, ...]
     comparisons: tuple[CheckedComparison, ...]
+    # Those of each comparison of the expression, before a `not` around it.
+    by_node: Mapping[ast.expr, Sequence[CheckedComparison]]
 
     @property
     def deciding(self) -> CheckedComparison:
@@ -82,7 +86,8 @@ def evaluate(expression: Expression, values: ClaimValues) -> CheckResult:
         raise MissingValueError("a divisor is zero") from None
     except OverflowError:
         raise MissingValueError("the figures are too large to compute with") from None
-    return CheckResult(truth, tuple(dict.fromkeys(evaluator.figures)), tuple(dict.fromkeys(evaluator.comparisons)))
+    comparisons = tuple(dict.fromkeys(evaluator.comparisons))
+    return CheckResult(truth, tuple(dict.fromkeys(evaluator.figures)), comparisons, evaluator.by_node)
 
 
 def best_of(metric: str, values: Mapping[str, Interval]) -> frozenset[str]:
@@ -99,6 +104,7 @@ class _Evaluator:
     values: ClaimValues
     figures: list[str] = field(default_factory=list)
     comparisons: list[CheckedComparison] = field(default_factory=list)
+    by_node: dict[ast.expr, list[CheckedComparison]] = field(default_factory=dict)
     within: bool = False
     bound_to: Point | None = None  # inside of min, max or mean over points
 
@@ -111,7 +117,7 @@ class _Evaluator:
             case ast.UnaryOp(operand=part):
                 return self._not(part)
             case ast.Compare(left=ast.Call() as call, ops=[ast.Eq()], comparators=[name]):
-                return self._is_first(call, name)
+                return self._is_first(node, call, name)
             case ast.Compare(left=ast.Call() as call, ops=[ast.NotEq()], comparators=[name]):
                 return self._not(ast.Compare(call, [ast.Eq()], [name]))
             case ast.Call():
@@ -122,7 +128,7 @@ class _Evaluator:
                 sides = [self._side(side) for side in nodes]
                 pairs = zip(sides[:-1], relations, sides[1:], strict=True)
                 truth = _all([_ordered(*pair) for pair in pairs])
-                self._compare(nodes, sides, relations, truth)
+                self._compare(node, sides, truth)
                 return truth
         raise TypeError(f"not accepted by study.language.expression: {ast.dump(node)}")
 
@@ -138,7 +144,8 @@ class _Evaluator:
         truth = _all([_negated(less(value, low)), _negated(less(high, value))])
         needed = f"about {text_of(node.args[1])} ({format_interval(low)} to {format_interval(high)})"
         found = format_interval(value, _unit(node.args[0]))
-        self.comparisons.append(CheckedComparison(truth, found, needed, value, accepted))
+        likely = accepted[0] <= value.value <= accepted[1]
+        self._record(node, CheckedComparison(truth, found, needed, value, accepted, likely))
         return truth
 
     def _not(self, part: ast.expr) -> Truth:
@@ -149,10 +156,14 @@ class _Evaluator:
         self.comparisons = inside + opposites
         return truth
 
-    def _compare(
-        self, nodes: Sequence[ast.expr], sides: Sequence[Interval], relations: Sequence[ast.cmpop], truth: Truth
-    ) -> None:
+    def _record(self, node: ast.expr, comparison: CheckedComparison) -> None:
+        self.comparisons.append(comparison)
+        self.by_node.setdefault(node, []).append(comparison)
+
+    def _compare(self, node: ast.Compare, sides: Sequence[Interval], truth: Truth) -> None:
         """Record a comparison: of one value with numbers, or of each two values by their ratio or difference."""
+        nodes, relations = (node.left, *node.comparators), node.ops
+        estimates = [Interval.exactly(side.value) for side in sides]
         measured = [index for index, node in enumerate(nodes) if references(node)]
         if len(measured) == 1:
             (index,) = measured
@@ -161,7 +172,8 @@ class _Evaluator:
             needed = " and ".join(f"{_NEEDED[relation]} {format_interval(limit)}" for relation, limit in limits)
             text = format_interval(sides[index], _unit(nodes[index]))
             numbers = tuple(limit.value for _, limit in limits)
-            self.comparisons.append(CheckedComparison(truth, text, needed, sides[index], numbers))
+            likely = _all([_ordered(*pair) for pair in zip(estimates[:-1], relations, estimates[1:], strict=True)])
+            self._record(node, CheckedComparison(truth, text, needed, sides[index], numbers, bool(likely)))
             return
         for left, relation, right in zip(sides[:-1], relations, sides[1:], strict=True):
             is_ratio = left.value > 0 < right.value
@@ -169,7 +181,8 @@ class _Evaluator:
             found = format_interval(compared, " times" if is_ratio else " more")
             needed = f"{_NEEDED[type(relation)]} {limit:g}"
             decided = _ordered(left, relation, right)
-            self.comparisons.append(CheckedComparison(decided, found, needed, compared, (limit,)))
+            likely = _ordered(Interval.exactly(left.value), relation, Interval.exactly(right.value))
+            self._record(node, CheckedComparison(decided, found, needed, compared, (limit,), bool(likely)))
 
     def _side(self, node: ast.expr) -> Interval:
         value = self._number(node)
@@ -177,7 +190,7 @@ class _Evaluator:
             self.figures.append(f"{text_of(node)} = {format_interval(value)}")
         return value
 
-    def _is_first(self, call: ast.Call, name: ast.expr) -> Truth:
+    def _is_first(self, node: ast.expr, call: ast.Call, name: ast.expr) -> Truth:
         assert isinstance(name, ast.Constant)  # study.language.expression accepts no other argument
         argument = self._argument(call)
         candidates = best_of(argument.metric, self.values.values_by_system(argument))
@@ -185,7 +198,7 @@ class _Evaluator:
         self.figures.append(f"{text_of(call)} = {first}")
         named = self.values.resolve_system(str(name.value))
         truth = False if named not in candidates else True if len(candidates) == 1 else None
-        self.comparisons.append(CheckedComparison(truth, f"{first} first in {argument.place}", f"{named} first"))
+        self._record(node, CheckedComparison(truth, f"{first} first in {argument.place}", f"{named} first"))
         return truth
 
     def _number(self, node: ast.expr) -> Interval:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from mqlab.report.claims.headroom import Headroom, RatioWithoutLab
 from mqlab.study.rounds.paired import MeasuredRuns
 from mqlab.study.statistics import t_quantile
 
@@ -21,6 +22,8 @@ Real = Callable[[float, float], float]
 # The probability outside of an interval, on each side.
 TAIL: Final = 0.025
 _NO_SLACK: Final = (1.0, 1.0)
+_NO_SHIFT: Final = (0.0, 0.0)
+_NO_HEADROOM: Final = Headroom()
 
 
 class Uncertainty(NamedTuple):
@@ -46,7 +49,8 @@ class Interval:
 
     `errors`: what makes it uncertain, if that is known; a plain number has none. `is_ratio`: it was multiplied or
     divided, and is positive: its interval is computed on the logarithm. `slack`: how many times lower and higher it may
-    be, beyond its random errors. `least_of`, `greatest_of`: the values that it is chosen from.
+    be, beyond its random errors; `shift`: by how much. `headroom`: of a measure, what the lab may hide of it.
+    `least_of`, `greatest_of`: the values that it is chosen from.
     """
 
     value: float
@@ -55,6 +59,8 @@ class Interval:
     errors: Errors | None = field(default=None, compare=False, repr=False)
     is_ratio: bool = field(default=False, compare=False, repr=False)
     slack: tuple[float, float] = field(default=_NO_SLACK, compare=False, repr=False)
+    shift: tuple[float, float] = field(default=_NO_SHIFT, compare=False, repr=False)
+    headroom: Headroom = field(default=_NO_HEADROOM, compare=False, repr=False)
     least_of: "tuple[Interval, ...]" = field(default=(), compare=False, repr=False)
     greatest_of: "tuple[Interval, ...]" = field(default=(), compare=False, repr=False)
 
@@ -70,11 +76,12 @@ class Interval:
 
     @classmethod
     def estimated(
-        cls, value: float, errors: Errors, *, is_ratio: bool = False, slack: tuple[float, float] = _NO_SLACK
-    ) -> "Interval":
+        cls, value: float, errors: Errors, *, is_ratio: bool = False, slack: tuple[float, float] = _NO_SLACK,
+        shift: tuple[float, float] = _NO_SHIFT,
+    ) -> "Interval":  # fmt: skip
         """With a `slack` it is positive."""
         low, high = _ends(value, errors, TAIL, is_ratio)
-        return cls(value, low / slack[0], high * slack[1], errors, is_ratio, slack)
+        return cls(value, low / slack[0] - shift[0], high * slack[1] + shift[1], errors, is_ratio, slack, shift)
 
     @property
     def exact(self) -> bool:
@@ -85,7 +92,8 @@ class Interval:
         if not self.errors:
             return self
         low, high = _ends(self.value, self.errors, tail, self.is_ratio)
-        return Interval(self.value, min(low / self.slack[0], self.low), max(high * self.slack[1], self.high))
+        low, high = low / self.slack[0] - self.shift[0], high * self.slack[1] + self.shift[1]
+        return Interval(self.value, min(low, self.low), max(high, self.high))
 
     @property
     def is_open(self) -> bool:
@@ -96,20 +104,35 @@ class Interval:
         """Those of a sum: a slack is one of factors."""
         return self.errors if self.slack == _NO_SLACK else None
 
+    def _times(self, factor: float) -> "Interval":
+        """Times a plain number, with its shift."""
+        low, high = sorted((self.low * factor, self.high * factor))
+        down, up = (abs(factor) * by for by in (self.shift if factor > 0 else self.shift[::-1]))
+        return Interval(self.value * factor, low, high, _scaled(self._sum_errors, factor), shift=(down, up))
+
+    def _without_shift(self) -> "Interval":
+        """Its ends alone, if it has a shift: what that does to a product is not known."""
+        return self if self.shift == _NO_SHIFT else Interval(self.value, self.low, self.high)
+
     def __neg__(self) -> "Interval":
-        return Interval(-self.value, -self.high, -self.low, _scaled(self._sum_errors, -1.0))
+        return self._times(-1.0)
 
     def __add__(self, other: "Interval") -> "Interval":
         errors = _sum(self._sum_errors, other._sum_errors)
+        shift = self.shift[0] + other.shift[0], self.shift[1] + other.shift[1]
         if errors and self.errors and other.errors:
-            return Interval.estimated(self.value + other.value, errors)
+            return Interval.estimated(self.value + other.value, errors, shift=shift)
         # One of them is a plain number, or has unknown errors: the ends move along.
-        return Interval(self.value + other.value, self.low + other.low, self.high + other.high, errors)
+        return Interval(self.value + other.value, self.low + other.low, self.high + other.high, errors, shift=shift)
 
     def __sub__(self, other: "Interval") -> "Interval":
         return self + -other
 
     def __mul__(self, other: "Interval") -> "Interval":
+        if (self.shift, other.shift) != (_NO_SHIFT, _NO_SHIFT):
+            if self.exact or other.exact:
+                return self._times(other.value) if other.exact else other._times(self.value)
+            return self._without_shift() * other._without_shift()
         errors = _sum(_scaled(self.errors, other.value), _scaled(other.errors, self.value))
         slack = self.slack[0] * other.slack[0], self.slack[1] * other.slack[1]
         return _product(self, other, operator.mul, errors, slack)
@@ -118,6 +141,8 @@ class Interval:
         """Raises ZeroDivisionError when the divisor can only be zero or its best figure is zero."""
         if other.value == 0:
             raise ZeroDivisionError
+        if (self.shift, other.shift) != (_NO_SHIFT, _NO_SHIFT):
+            return self._times(1 / other.value) if other.exact else self._without_shift() / other._without_shift()
         # A value over the greatest of several is the least of its ratios, each with a random error of its own.
         if other.greatest_of and self._divides(other.greatest_of):
             return least(self / one for one in other.greatest_of)
@@ -126,13 +151,21 @@ class Interval:
         errors = _sum(self.errors, _scaled(other.errors, -self.value / other.value))
         errors = _scaled(errors, 1 / other.value) if errors else errors
         slack = self.slack[0] * other.slack[1], self.slack[1] * other.slack[0]
-        if self.errors and other.errors and self.value > 0 < other.value:
+        if errors and self.errors and other.errors and self.value > 0 < other.value:
+            if self.headroom.is_like(other.headroom):
+                slack = self._common_slack(other, errors)
             return _product(self, other, _quotient, errors, slack)
         if other.low < 0 < other.high:
             return Interval(self.value / other.value, -math.inf, math.inf)
         if other.high == 0:
             return -self / -other
         return _product(self, other, _quotient, errors, slack)
+
+    def _common_slack(self, other: "Interval", errors: Errors) -> tuple[float, float]:
+        """That of the ratio of two measures which the lab bounded alike."""
+        bound = RatioWithoutLab(other.headroom, self.headroom)
+        low, high = _ends(self.value / other.value, errors, TAIL, is_ratio=True)
+        return low / bound.least(low), bound.greatest(high) / high
 
     def _divides(self, others: "Sequence[Interval]") -> bool:
         """Whether its ratio to each of these has a random error, unless nothing is known of the other."""

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from mqlab.errors import MqlabError
-from mqlab.pipeline.schema import UNSERVED, ImpactRow, MeasureRow, most_without_lab
+from mqlab.pipeline.schema import UNSERVED, ImpactRow, MeasureRow
+from mqlab.report.claims.changes import change_without_lab
+from mqlab.report.claims.headroom import Headroom, RatioWithoutLab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
-from mqlab.report.data.run_results import RunResults
+from mqlab.report.data.run_results import PointKey, RunResults
 from mqlab.report.data.travel import ways_of_travel
 from mqlab.report.render.formatting import listed
 from mqlab.study import Point
@@ -115,9 +117,13 @@ class ClaimValues(ABC):
         """Those of these settings and parameters that the systems and points of a check were given, in words."""
         return []
 
-    def run_seconds(self, references: Iterable[Reference]) -> float | None:  # noqa: ARG002 - nothing of a study is run
-        """How long the runs of these points took, without what more runs cannot decide; None if they decide nothing."""
-        return None
+    def run_seconds(self, references: Iterable[Reference]) -> dict[PointKey, float]:  # noqa: ARG002 - nothing of a study is run
+        """How long the runs of each of these points took, and those of the base points of a change."""
+        return {}
+
+    def is_bounded(self, references: Iterable[Reference]) -> bool:  # noqa: ARG002 - nothing of a study is run
+        """Whether the lab bounds one of these values, so that more runs do not decide what it is."""
+        return False
 
     def uncertainties(self, references: Iterable[Reference]) -> list[str]:
         """Why the check stays undecided, each reason once."""
@@ -197,14 +203,14 @@ class MeasuredValues(ClaimValues):
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
         low = min(measure.value, max(0.0, measure.value - measure.ci95))
-        slack = self._headroom(system, measure, within)
+        headroom = self._headroom(system, point, reference.metric, within=within)
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
             measure.ci95, measure.degrees_of_freedom, measure.value,
         )  # fmt: skip
-        high = math.inf if math.isinf(slack) else (measure.value + measure.ci95) * slack
-        return Interval(measure.value, low, high, errors, slack=(1.0, slack))
+        high = math.inf if math.isinf(headroom.most) else (measure.value + measure.ci95) * headroom.most
+        return Interval(measure.value, low, high, errors, slack=(1.0, headroom.most), headroom=headroom)
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -216,13 +222,15 @@ class MeasuredValues(ClaimValues):
         are_quiet = self._are_quiet(system, (point, base), reference.metric)
         if impact.low is None or impact.high is None or impact.ci95 is None or not are_quiet:
             return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
-        measures = [self.results.measure(system, one, reference.metric) for one in (base, point)]
-        of_base, of_point = (self._headroom(system, measure) if measure else 1.0 for measure in measures)
-        low = 100 * ((1 + impact.low / 100) / of_base - 1)
-        high = 100 * ((1 + impact.high / 100) * of_point - 1)
-        is_bound = max(of_base, of_point) > 1
-        errors = None if is_bound else self._errors_of_change(system, point, impact)
-        return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
+        errors = self._errors_of_change(system, point, impact)
+        of_base, of_point = (self._headroom(system, one, reference.metric) for one in (base, point))
+        if of_base.is_like(of_point):
+            bound = RatioWithoutLab(of_base, of_point)
+            return change_without_lab(bound, impact.value, impact.low, impact.high, errors)
+        low = 100 * ((1 + impact.low / 100) / of_base.most - 1)
+        high = 100 * ((1 + impact.high / 100) * of_point.most - 1)
+        is_bound = max(of_base.most, of_point.most) > 1
+        return Interval(impact.value, min(low, impact.value), max(high, impact.value), None if is_bound else errors)
 
     def _errors_of_change(self, system: str, point: Point, impact: ImpactRow) -> Errors:
         """Those of the point and of its base: a common base cancels in the difference of two changes."""
@@ -254,18 +262,12 @@ class MeasuredValues(ClaimValues):
         measures = [self.results.measure(system, point, metric) for point in points]
         return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
 
-    def _headroom(self, system: str, measure: MeasureRow, within: bool = False) -> float:
-        """The factor by which a figure may be higher, since the lab or the end of the run bounded it; 1 for others.
-
-        `within`: about what happened in the runs, as in `value`. An outage that had no end there has none.
-        """
-        if measure.bound_by == UNSERVED:
-            return math.inf
-        if within or not measure.lower_bound:
-            return 1.0
-        point = next(p for p in self.results.points_of(measure.scenario) if p.name == measure.point)
-        lab = self.results.measure(system, point, "cpu.lab")
-        return math.inf if lab is None else most_without_lab(lab.value + (lab.ci95 or 0.0))
+    def _headroom(self, system: str, point: Point, metric: str, *, within: bool = False) -> Headroom:
+        """`within`: about what happened in the runs, as in `value`. An outage that had no end there has none."""
+        measure = self.results.measure(system, point, metric)
+        if measure is None or (within and measure.bound_by != UNSERVED):
+            return Headroom()
+        return Headroom.of(point, measure, self.results.measure(system, point, "cpu.lab"))
 
     def _measure(self, system: str, point: Point, metric: str) -> MeasureRow:
         measure = self.results.measure(system, point, metric)
@@ -295,24 +297,35 @@ class MeasuredValues(ClaimValues):
         return list(dict.fromkeys(settings + told))
 
     def ways_of_travel(self, references: Iterable[Reference]) -> dict[str, list[str]]:
-        """Those of the base points of a change as well."""
-        places = {
-            (system, one.scenario, one.name): (system, one)
-            for system, point, _ in self.measured_at(references)
-            for one in self.results.points_of(point.scenario)
-            if one.name in (point.name, point.base)
-        }
-        return ways_of_travel(self.results, places.values())
+        return ways_of_travel(self.results, ((system, point) for system, point, _ in self._with_bases(references)))
 
-    def run_seconds(self, references: Iterable[Reference]) -> float | None:
-        seconds: dict[tuple[str, str, str], float] = {}
-        for system, point, metric in self.measured_at(references):
-            measure = self._measure(system, point, metric)
-            if measure.lower_bound:
-                return None
-            length = point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
-            seconds[system, point.scenario, point.name] = measure.runs * length
-        return sum(seconds.values())
+    def _with_bases(self, references: Iterable[Reference]) -> list[tuple[str, Point, str]]:
+        """Those that a check is about, each once, and their base points."""
+        measured = {(system, point.scenario, point.name, metric): (system, point, metric)
+                    for system, point, metric in self.measured_at(references)}  # fmt: skip
+        for system, point, metric in [*measured.values()]:
+            bases = (one for one in self.results.points_of(point.scenario) if one.name == point.base)
+            measured |= {(system, one.scenario, one.name, metric): (system, one, metric) for one in bases}
+        return [*measured.values()]
+
+    def run_seconds(self, references: Iterable[Reference]) -> dict[PointKey, float]:
+        found = {}
+        for system, point, metric in self._with_bases(references):
+            measure = self.results.measure(system, point, metric)
+            if measure is not None:
+                found[system, point.scenario, point.name] = measure.runs * self._seconds_of_run(system, point)
+        return found
+
+    def _seconds_of_run(self, system: str, point: Point) -> float:
+        work = self.results.measure(system, point, point.work)
+        if point.messages is None or work is None or not work.value:
+            return point.phases.warmup + point.phases.measure + _BETWEEN_RUNS_SECONDS
+        copies = point.copies if point.work == "rate.received" else 1
+        return point.messages * copies / work.value + _BETWEEN_RUNS_SECONDS
+
+    def is_bounded(self, references: Iterable[Reference]) -> bool:
+        measures = (self.results.measure(*place) for place in self._with_bases(references))
+        return any(measure is not None and measure.lower_bound for measure in measures)
 
 
 def _errors(source: Hashable, ci95: float, degrees_of_freedom: int | None, value: float) -> Errors:

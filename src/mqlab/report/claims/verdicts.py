@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 
-from mqlab.report.claims.evaluation import CheckedComparison, evaluate
+from mqlab.report.claims.evaluation import evaluate
 from mqlab.report.claims.interval import Interval
+from mqlab.report.claims.missing import lacks_interval, missing_seconds
 from mqlab.report.claims.values import Basis, ClaimValues, MeasuredValues, MissingValueError, PublishedValues
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.data.travel import described
@@ -26,6 +27,7 @@ TESTABLE: Final = "testable"
 ALL_SYSTEMS: Final = "all systems"
 # The most reasons that a verdict lists: a claim over a grid may have one for each point.
 _MOST_REASONS: Final = 1
+_NOT_KNOWN: Final = "how much longer is not known: no interval yet"
 # Of runs that would decide a verdict: with more, the value is too close to what the claim needs.
 _MOST_MINUTES: Final = 24 * 60
 
@@ -36,8 +38,9 @@ class Verdict:
     Both say how the messages travelled where that differs.
 
     `measured`, `low`, `high`, `needed` and its `limits` are those of the comparison that decided it. `reason` says why
-    it is undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it, if they
-    can; `missing` the same in words. `stands_for` says which systems stand for those that the claim names.
+    it is undecided, `missing_minutes` how much longer the runs of its points would have to take to decide it in four of
+    five cases, if that is known; `missing` the same in words. `stands_for` says which systems stand for those that the
+    claim names.
     """
 
     claim: str
@@ -114,14 +117,17 @@ def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> 
         word, reason = HOLDS if result.truth else REFUTED, ""
     travelled = (f"messages travelled {described(ways)}",) if len(ways) > 1 else ()
     deciding = result.deciding
-    minutes = _missing_minutes(expression, source, deciding) if word == INCONCLUSIVE else None
+    seconds = missing_seconds(expression, source, result) if word == INCONCLUSIVE else None
+    minutes = None if seconds is None else seconds / 60
+    is_unknown = word == INCONCLUSIVE and seconds is None and lacks_interval(expression, source, result)
+    said = [f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons]
     return replace(
         _verdict(claim, source, word, "; ".join((*result.figures, *travelled)), reason),
-        words="; ".join((*(f"{source.basis} {one.found}, needed {one.needed}" for one in result.comparisons), *travelled)),
+        words="; ".join((*said, *travelled)),
         needed=deciding.needed,
         limits=deciding.limits,
         missing_minutes=minutes,
-        missing=_missing(minutes, source.results),
+        missing=_NOT_KNOWN if is_unknown else _missing(minutes, source.results),
         stands_for="; ".join(source.representatives(expression)),
         **_ends(deciding.value),
     )  # fmt: skip
@@ -145,20 +151,6 @@ def _ends(value: Interval | None) -> _Ends:
         return {"measured": None, "low": None, "high": None}
     low, high = (end if math.isfinite(end) else None for end in (value.low, value.high))
     return {"measured": value.value, "low": low, "high": high}
-
-
-def _missing_minutes(expression: Expression, source: ClaimValues, deciding: CheckedComparison) -> float | None:
-    """The interval shrinks with the root of the number of runs: so many more make it end before the nearest limit."""
-    value = deciding.value
-    if value is None or not deciding.limits:
-        return None
-    limit = min(deciding.limits, key=lambda limit: abs(limit - value.value))
-    distance = abs(limit - value.value)
-    half = value.high - value.value if limit > value.value else value.value - value.low
-    seconds = source.run_seconds(expression.references())
-    if not distance or not math.isfinite(half) or seconds is None:
-        return None
-    return max(0.0, (half / distance) ** 2 - 1) * seconds / 60
 
 
 def _missing(minutes: float | None, results: RunResults) -> str:

@@ -10,7 +10,7 @@ from mqlab.study import Point
 def ways_of_travel(results: RunResults, places: Iterable[tuple[str, Point]]) -> dict[str, list[str]]:
     """The places of each way that was recorded, by systems and points. Systems are named where they differ.
 
-    A scenario whose points differ has the parameters that tell its ways apart, if there are any.
+    A scenario whose points differ has a parameter that tells its ways apart, if there is one.
     """
     # The points of each way, by scenario and system.
     travels: dict[str, dict[str, dict[str, list[Point]]]] = {}
@@ -21,29 +21,30 @@ def ways_of_travel(results: RunResults, places: Iterable[tuple[str, Point]]) -> 
     for scenario, by_system in travels.items():
         alike = len({frozenset(ways) for ways in by_system.values()}) == 1
         for system, ways in by_system.items():
-            for way, parameters in _telling_parameters(ways).items():
-                place = " ".join((scenario, *parameters))
+            for way, parameter in _telling_parameters(ways).items():
+                place = f"{scenario}{parameter}"
                 found.setdefault(way, {})[place if alike else f"{system} in {place}"] = None
     return {way: [*there] for way, there in found.items()}
 
 
-def described(ways: Mapping[str, Sequence[str]]) -> str:
+def described(ways: Mapping[str, list[str]]) -> str:
     """`confirmed one by one: G; message by message: A and B`."""
     return "; ".join(f"{way}: {listed(places)}" for way, places in ways.items())
 
 
-def _telling_parameters(ways: Mapping[str, Sequence[Point]]) -> dict[str, list[str]]:
-    """Of each way, the parameters of which no other way of the same scenario has a value in common."""
+def _telling_parameters(ways: Mapping[str, Sequence[Point]]) -> dict[str, str]:
+    """Of each way, the first parameter of which no other way of the same scenario has a value in common."""
     values = {
         way: {name: {point.parameters.get(name) for point in points} for name in points[0].parameters}
         for way, points in ways.items()
     }
-    told: dict[str, list[str]] = {}
+    told = {}
     for way, of_way in values.items():
         others = [of_other for other, of_other in values.items() if other != way]
-        told[way] = [
-            f"{name}={'|'.join(sorted(filter(None, own)))}"
+        telling = (
+            f" ({name}={'|'.join(sorted(filter(None, own)))})"
             for name, own in of_way.items()
             if others and all(own.isdisjoint(of_other.get(name, own)) for of_other in others)
-        ]
+        )
+        told[way] = next(telling, "")
     return told

@@ -211,9 +211,9 @@ def _tested_for_trends(results: RunResults) -> str:
         return ""
     seconds = FEWEST_SLOTS / SLOTS_A_SECOND
     return (
-        f"The measure phase is planned long enough (about {seconds:g} s) to test whether the backlog grows and the rate "
-        f"has a trend at {tested:,} of {len(judged):,} judged points; the runs of the others were judged by the other "
-        "two rules only, unless they were played again with longer phases."
+        f"The measure phase is planned long enough (about {seconds:g} s) to test whether the backlog grows and the "
+        f"rate has a trend at {tested:,} of {len(judged):,} judged points; the runs of the others were judged by the "
+        "other two rules only, unless they were played again with longer phases."
     )
 
 

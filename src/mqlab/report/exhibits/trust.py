@@ -27,7 +27,8 @@ def undecided(verdicts: Sequence[Verdict]) -> Undecided | None:
         return None
     text = f"{count(len(open_claims), 'claim is', 'claims are')} undecided"
     # `missing` is "about 3 more minutes: COMMAND" of a claim that more runs can decide.
-    costs = sorted((v.missing_minutes or 0.0, v.missing) for v in open_claims if ": " in v.missing)
+    known = ((v.missing_minutes, v.missing) for v in open_claims if v.missing_minutes is not None)
+    costs = sorted((minutes, missing) for minutes, missing in known if ": " in missing)
     if not costs:
         return Undecided(f"{text}; the verdicts below say what each of them lacks.", "")
     near = [cost for cost in costs if cost[0] <= _PATIENCE_MINUTES] or costs[:1]

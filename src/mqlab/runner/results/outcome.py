@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mqlab.runner.agents.pacing import AHEAD_SECONDS
+from mqlab.runner.results.cpu import UNSAMPLED, CpuUse
 from mqlab.study import Point
 from mqlab.study.steadiness import MAX_GAP, is_judged
 
@@ -11,7 +12,8 @@ from mqlab.study.steadiness import MAX_GAP, is_judged
 class RunOutcome:
     """`counted_*` are the agents' own counts over the measure phase, which took `seconds`.
 
-    `copies`: arrivals for each message sent. `disturbed`, `unsteady`: why a complete run decides nothing, or "".
+    `copies`: arrivals for each message sent. `cpu`: by the samples. `disturbed`, `unsteady`: why a complete run decides
+    nothing, or "".
     """
 
     status: str
@@ -21,6 +23,7 @@ class RunOutcome:
     counted_round_trips: int = 0
     seconds: float = 0.0
     copies: float = 1.0
+    cpu: CpuUse = UNSAMPLED
     disturbed: str = ""
     unsteady: str = ""
 
@@ -33,13 +36,15 @@ class RunOutcome:
         return self.rates(point)["rate.work"]
 
     def rates(self, point: Point) -> dict[str, float]:
-        """All rates by metric; 0 if no time was counted."""
+        """All rates by metric, and the CPU time; 0 if no time was counted, or the CPU was not sampled."""
         counted = {
             "rate.sent": self.counted_sent, "rate.received": self.counted_received,
             "rate.round_trips": self.counted_round_trips,
         }  # fmt: skip
         counted["rate.work"] = counted[point.work]
-        return {name: count / self.seconds if self.seconds else 0.0 for name, count in counted.items()}
+        rates = {name: count / self.seconds if self.seconds else 0.0 for name, count in counted.items()}
+        work = rates["rate.work"]
+        return rates | {"cpu.broker": self.cpu.broker, "cpu.message": self.cpu.cores / work if work else 0.0}
 
 
 def why_unsteady(point: Point, outcome: RunOutcome, drained_s: float) -> str:
