@@ -17,6 +17,7 @@ from proton import Link, Message
 from drivers.amqp10.fake_broker import OnLink, fake_broker
 from mqlab.drivers import DRIVERS, DriverError, ReceiverOptions
 from mqlab.drivers.amqp10 import client as amqp10_client
+from mqlab.drivers.amqp10.links import ReceivingLink
 from mqlab.drivers.amqp10.messages import (
     decode,
     encode_application_properties,
@@ -171,6 +172,20 @@ def test_a_broker_that_gives_no_room_holds_nobody_for_ever(monkeypatch: pytest.M
     _impatient(monkeypatch)
     with pytest.raises(DriverError, match="did not answer"):
         uvloop.run(asyncio.wait_for(_send(_never), 240))
+
+
+@pytest.mark.parametrize(("prefetch", "settled", "granted"), [
+    (8, [1, 2, 1, 3, 5], [4, 8]), (1, [1, 1], [1, 1]), (3, [1, 1, 1], [2]),
+])  # fmt: skip
+def test_credit_comes_back_for_half_of_the_prefetch_at_a_time(
+    prefetch: int, settled: list[int], granted: list[int]
+) -> None:
+    """A flow for each message would cost either side as much as the message."""
+    link = Mock()
+    receiving = ReceivingLink(Mock(), link, prefetch)
+    for count in settled:
+        receiving.settle([Mock()] * count)
+    assert [call.args for call in link.flow.call_args_list] == [(number,) for number in granted]
 
 
 def test_tasks_run_between_two_full_reads() -> None:

@@ -16,7 +16,10 @@ from mqlab.wire.amqp10.performatives import (
     Attach,
     Disposition,
     Flow,
+    Modified,
     Open,
+    Rejected,
+    Released,
     Source,
     Transfer,
     composite,
@@ -27,8 +30,8 @@ from mqlab.wire.amqp10.performatives import (
     symbols,
 )
 from mqlab.wire.amqp10.sections import split_sections
-from mqlab.wire.amqp10.transfers import read_usual_transfer
 from mqlab.wire.amqp10.types import AmqpDecodeError, AmqpValue, Described, Symbol, Timestamp, UByte, UInt, ULong, UShort
+from mqlab.wire.amqp10.usual_frames import read_usual_disposition, read_usual_transfer
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=300)
 SCALARS = st.one_of(
@@ -204,6 +207,12 @@ TRANSFERS = st.builds(
 )  # fmt: skip
 
 
+DISPOSITIONS = st.builds(
+    Disposition, st.booleans(), st.integers(0, 2**32 - 1), st.one_of(st.none(), st.integers(0, 2**32 - 1)), FLAGS,
+    st.sampled_from([None, *map(composite, (Accepted(), Released(), Rejected(), Modified(True)))]), FLAGS,
+)  # fmt: skip
+
+
 def read_by_the_general_decoder(body: bytes) -> object:
     try:
         value, at = decode(body)
@@ -241,3 +250,29 @@ def test_most_transfers_are_read_the_quick_way() -> None:
     body = encode_performative(Transfer(0, 70000, b"tag", 0, False, False))
     assert read_usual_transfer(body + b"payload") == (0, 70000, b"tag", b"\x43\x42\x42", 3, len(body))
     assert read_usual_transfer(encode_performative(Flow(0, 1, 0, 1))) is None
+
+
+@given(DISPOSITIONS, st.binary(max_size=3), st.integers(0, 40), st.integers(0, 255))
+@settings(max_examples=400, deadline=None)
+def test_dispositions_are_read_as_other_performatives_are(
+    disposition: Disposition, payload: bytes, at: int, changed: int
+) -> None:
+    body = encode_performative(disposition)
+    damaged = body[:at] + bytes((changed,)) + body[at + 1 :]
+    for data in (body, body + payload, damaged, body[:at]):
+        expected = read_by_the_general_decoder(data)
+        assert read(data) == expected
+        assert types_of(read(data)) == types_of(expected)
+
+
+def test_most_dispositions_are_read_the_quick_way() -> None:
+    for last in (None, 70000):
+        body = encode_performative(Disposition(True, 300, last, True, composite(Accepted())))
+        assert read_usual_disposition(body) == (True, 300, last, b"\x41" + composite(Accepted()).data, 2)
+    assert read_usual_disposition(encode_performative(Flow(0, 1, 0, 1))) is None
+
+
+def test_an_outcome_that_was_read_twice_has_the_same_fields() -> None:
+    body = encode_performative(Disposition(True, 1, None, True, composite(Modified(True))))
+    for _ in range(2):
+        assert parse(read_performative(body)[0].state) == Modified(True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-from cproton import isnull, pn_collector_peek, pn_event_type
+from cproton import isnull, pn_collector_peek, pn_event_delivery, pn_event_type
 from proton import (
     Collector,
     Condition,
@@ -32,11 +32,12 @@ _MAX_FRAME_BYTES: Final = 64 * 1024
 # After a read of at least so many bytes more may be waiting, and Proton takes tens of microseconds for each message.
 _FULL_READ_BYTES: Final = 64 * 1024
 # The events that are handled. Proton's classes take microseconds to wrap one, and most are of other kinds.
+_DELIVERY: Final = Event.DELIVERY.number
 _HANDLED: Final = frozenset(
     kind.number
     for kind in (
-        Event.DELIVERY, Event.LINK_REMOTE_DETACH, Event.LINK_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE,
-        Event.CONNECTION_REMOTE_CLOSE, Event.TRANSPORT_ERROR,
+        Event.LINK_REMOTE_DETACH, Event.LINK_REMOTE_CLOSE, Event.SESSION_REMOTE_CLOSE, Event.CONNECTION_REMOTE_CLOSE,
+        Event.TRANSPORT_ERROR,
     )
 )  # fmt: skip
 
@@ -126,13 +127,13 @@ class Amqp10Client(WaitingProtocol):
             self._fail(str(error))
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        if not condition():
-            await with_timeout(self.wait_for(condition), timeout_s, "the broker did not answer")
+        while not condition():
+            await with_timeout(self._next_event(condition), timeout_s, "the broker did not answer")
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Wait for the condition without a time limit, as for the next message."""
         while not condition():
-            await self._next_event()
+            await self._next_event(condition)
 
     async def wait_writable(self) -> None:
         """Return when the write buffer has space again."""
@@ -199,17 +200,20 @@ class Amqp10Client(WaitingProtocol):
     def _handle_events(self) -> None:
         collector = self._collector
         while not isnull(bare := pn_collector_peek(collector._impl)):
-            if pn_event_type(bare) not in _HANDLED:
+            number = pn_event_type(bare)
+            if number == _DELIVERY:
+                # Its event would wrap the link, the session, the connection and the transport too.
+                delivery = Delivery(pn_event_delivery(bare))  # type: ignore[no-untyped-call] # Proton has few types
+                cast(LinkHandler, delivery.link.context).handle_delivery(delivery)
+                collector.pop()
+                continue
+            if number not in _HANDLED:
                 collector.pop()
                 continue
             event = collector.peek()
             assert event is not None
             kind = event.type
-            if kind == Event.DELIVERY:
-                delivery = event.delivery
-                assert delivery is not None
-                cast(LinkHandler, delivery.link.context).handle_delivery(delivery)
-            elif kind == Event.LINK_REMOTE_DETACH:
+            if kind == Event.LINK_REMOTE_DETACH:
                 assert event.link is not None
                 handler = cast(LinkHandler, event.link.context)
                 if not handler.detached:

@@ -143,6 +143,8 @@ class ReceivingLink(ProtonLink):
         super().__init__(client, link)
         self.inbox: list[tuple[bytes, Delivery]] = []
         self._prefetch = prefetch
+        # Settled messages for which the broker has no credit yet.
+        self._credit_due = 0
 
     async def attach(self) -> None:
         await super().attach()
@@ -158,16 +160,20 @@ class ReceivingLink(ProtonLink):
         await self.client.wait_for(lambda: bool(self.inbox))
 
     def accept(self, deliveries: list[Delivery]) -> None:
-        """Accept and settle deliveries, and grant credit for as many messages."""
+        """Accept and settle deliveries."""
         self.client.check()
         for delivery in deliveries:
             delivery.update(Delivery.ACCEPTED)
         self.settle(deliveries)
 
     def settle(self, deliveries: list[Delivery]) -> None:
+        """Settle deliveries. Grant credit for half of the prefetch at a time: a frame for each message costs much."""
         for delivery in deliveries:
             delivery.settle()
-        self.link.flow(len(deliveries))
+        self._credit_due += len(deliveries)
+        if 2 * self._credit_due >= self._prefetch:
+            self.link.flow(self._credit_due)
+            self._credit_due = 0
         self.client.process_soon()
 
 

@@ -1,4 +1,4 @@
-"""The base of clients whose tasks wait for conditions: after each event a task looks at its condition again."""
+"""The base of clients whose tasks wait for events: for any, or for one after which a condition holds."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,6 +11,10 @@ from mqlab.drivers.common.futures import settle
 _WRITE_BUFFER_BYTES: Final = 1024 * 1024
 
 
+def _always() -> bool:
+    return True
+
+
 class WaitingProtocol(asyncio.Protocol):
     """All waits raise DriverError once the connection has failed."""
 
@@ -18,7 +22,7 @@ class WaitingProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._failed = ""
         self._paused = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[tuple[asyncio.Future[None], Callable[[], bool]]] = []
         # In place of a task that waits: called after each event.
         self.on_event: Callable[[], None] | None = None
 
@@ -45,17 +49,21 @@ class WaitingProtocol(asyncio.Protocol):
         self._paused = False
         self._wake()
 
-    def _next_event(self) -> "asyncio.Future[None]":
-        """Return a future that is done with the next event of the connection."""
+    def _next_event(self, condition: Callable[[], bool] = _always) -> "asyncio.Future[None]":
+        """Return a future that is done with the next event of the connection after which the condition holds."""
         self.check()
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        self._waiters.append((waiter, condition))
         return waiter
 
     def _wake(self) -> None:
+        """An event has happened. To wake all tasks of a connection costs far more than to ask for their conditions."""
         waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            settle(waiter, None)
+        for waiter, condition in waiters:
+            if self._failed or condition():
+                settle(waiter, None)
+            elif not waiter.done():
+                self._waiters.append((waiter, condition))
         if self.on_event is not None:
             self.on_event()
 

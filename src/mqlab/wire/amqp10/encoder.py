@@ -9,6 +9,7 @@ from mqlab.wire.amqp10.types import AmqpValue, Described, Encoded, Symbol, Times
 
 _u32: Final = struct.Struct(">I").pack
 _BYTE: Final = 0xFF
+NULL: Final = b"\x40"
 
 
 def encode(value: AmqpValue) -> bytes:
@@ -16,12 +17,22 @@ def encode(value: AmqpValue) -> bytes:
     return _WRITERS[type(value)](value)
 
 
+def writer_of(kind: type) -> Callable[[AmqpValue], bytes]:
+    """Encodes values as this type, whatever number type they have."""
+    return _WRITERS[kind]
+
+
 def encode_described(code: int, fields: Sequence[AmqpValue]) -> bytes:
     """A described list; fields without a value at its end are left out."""
+    return join_described(code, [_WRITERS[type(field)](field) for field in fields])
+
+
+def join_described(code: int, fields: list[bytes]) -> bytes:
+    """The same of fields that are encoded already."""
     count = len(fields)
-    while count and fields[count - 1] is None:
+    while count and fields[count - 1] == NULL:
         count -= 1
-    content = b"".join([_WRITERS[type(field)](field) for field in fields[:count]])
+    content = b"".join(fields[:count])
     size = len(content) + 1
     if size <= _BYTE:
         return bytes((0, 0x53, code, 0xC0, size, count)) + content
@@ -93,7 +104,7 @@ def _described(value: Described) -> bytes:
 
 
 _WRITERS: Final[dict[type, Callable[..., bytes]]] = {
-    type(None): lambda _: b"\x40", bool: _bool, int: _long, float: lambda value: struct.pack(">Bd", 0x82, value),
+    type(None): lambda _: NULL, bool: _bool, int: _long, float: lambda value: struct.pack(">Bd", 0x82, value),
     str: _string, bytes: _binary, UUID: lambda value: b"\x98" + value.bytes, Symbol: _symbol, list: _list, dict: _map,
     UByte: lambda value: bytes((0x50, value)), UShort: lambda value: struct.pack(">BH", 0x60, value), UInt: _uint,
     ULong: _ulong, Timestamp: lambda value: struct.pack(">Bq", 0x83, value), Described: _described,

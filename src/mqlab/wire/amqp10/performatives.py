@@ -1,14 +1,14 @@
 """The performatives of AMQP 1.0 and the composite values in them: termini, delivery states, errors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 from mqlab.wire.amqp10.decoder import decode, decode_all
-from mqlab.wire.amqp10.encoder import encode_described
-from mqlab.wire.amqp10.transfers import read_usual_transfer
+from mqlab.wire.amqp10.encoder import NULL, encode, join_described, writer_of
 from mqlab.wire.amqp10.types import AmqpDecodeError, AmqpValue, Described, Encoded, Symbol, UByte, UInt, ULong, UShort
+from mqlab.wire.amqp10.usual_frames import read_usual_disposition, read_usual_transfer
 
 # Any: properties, capabilities and filters hold whatever a peer writes.
 Fields = Any
@@ -233,8 +233,9 @@ class _Field(NamedTuple):
     name: str
     # The exact types that a value may have; empty: any.
     accepted: frozenset[type]
-    # Encodes a whole number.
-    number: type | None
+    # The highest number, if the value is a number; else 0.
+    most: int
+    write: Callable[[AmqpValue], bytes]
 
 
 @cache
@@ -243,7 +244,8 @@ def _fields_of(kind: type) -> tuple[_Field, ...]:
     for name in kind._fields:  # type: ignore[attr-defined] # a NamedTuple
         hint = hints[name]
         accepted = frozenset(get_args(hint) if isinstance(hint, UnionType) else () if hint is Any else (hint,))
-        fields.append(_Field(name, accepted, _NUMBERS.get((kind, name), UInt) if int in accepted else None))
+        number = _NUMBERS.get((kind, name), UInt) if int in accepted else None
+        fields.append(_Field(name, accepted, _MOST[number] if number else 0, writer_of(number) if number else encode))
     return tuple(fields)
 
 
@@ -282,6 +284,12 @@ def read_performative(body: bytes) -> tuple[Any, bytes]:
         further = _further_fields(encoded, count)
         if further is not None:
             return tuple.__new__(Transfer, (handle, delivery, tag, *further)), body[at:]
+    settlement = read_usual_disposition(body)
+    if settlement is not None:
+        role, first, last, encoded, count = settlement
+        further = _further_settlement(encoded, count)
+        if further is not None:
+            return tuple.__new__(Disposition, (role, first, last, *further)), b""
     value, at = decode(body)
     return parse(value), body[at:]
 
@@ -300,25 +308,44 @@ def _further_fields(encoded: bytes, count: int) -> tuple[Any, ...] | None:
     return transfer[3:] if len(values) == count and transfer.state is None else None
 
 
+@lru_cache(maxsize=64)
+def _further_settlement(encoded: bytes, count: int) -> tuple[Any, ...] | None:
+    """The fields of a disposition after `last`.
+
+    None: the bytes are not so many fields, or have a delivery state with fields of its own.
+    """
+    try:
+        values = decode_all(encoded)
+        disposition: Disposition = _build(Disposition, [True, 0, None, *values])
+    except AmqpDecodeError:
+        return None
+    state = disposition.state
+    is_plain = state is None or (isinstance(state, Described) and state.value == [])
+    return disposition[3:] if len(values) == count and is_plain else None
+
+
 def _build(kind: type, values: list[Any]) -> Any:
     fields = _fields_of(kind)
     if len(values) > len(fields):
         raise AmqpDecodeError(f"{kind.__name__} has at most {len(fields)} fields")
-    values += [None] * (len(fields) - len(values))
-    for (name, accepted, number), value in zip(fields, values, strict=True):
+    for (name, accepted, most, _), value in zip(fields, values, strict=False):
         if accepted and type(value) not in accepted:
             raise AmqpDecodeError(f"{kind.__name__}: {name} is missing, or of a wrong type")
-        if number is not None and value is not None and not 0 <= value <= _MOST[number]:
+        if most and value is not None and not 0 <= value <= most:
             raise AmqpDecodeError(f"{kind.__name__}: {name} is out of range")
-    return kind(*values)
+    try:
+        return kind(*values)
+    except TypeError:
+        # A field without a default.
+        raise AmqpDecodeError(f"{kind.__name__}: {fields[len(values)].name} is missing, or of a wrong type") from None
 
 
 def encode_performative(value: tuple[Any, ...]) -> bytes:
     kind = type(value)
-    fields: list[AmqpValue] = []
-    for (_, _, number), field in zip(_fields_of(kind), value, strict=True):
-        fields.append(number(field) if number is not None and field is not None else field)
-    return encode_described(CODES[kind], fields)
+    fields = [
+        NULL if field is None else write(field) for (_, _, _, write), field in zip(_fields_of(kind), value, strict=True)
+    ]
+    return join_described(CODES[kind], fields)
 
 
 def composite(value: tuple[Any, ...]) -> Encoded:

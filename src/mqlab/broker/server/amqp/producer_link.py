@@ -132,7 +132,8 @@ class IncomingLink(ABC):
         self._first = None
         self._count = (self._count + 1) & _SERIAL
         self._credit -= 1
-        self._session.needs_credit(self)
+        if self._is_short_of_credit:
+            self._session.needs_credit(self)
 
     @abstractmethod
     def _take(self, first: Transfer, last: Transfer, data: bytes) -> None:
@@ -148,9 +149,13 @@ class IncomingLink(ABC):
         """Whether the broker takes more messages now."""
         return True
 
+    @property
+    def _is_short_of_credit(self) -> bool:
+        return self._credit <= limits.AMQP_CREDIT // 2
+
     def grant_credit(self) -> bool:
         """Grant credit if less than half is left. Return False if the link must wait for the broker."""
-        if self._is_closed or self._credit > limits.AMQP_CREDIT // 2:
+        if self._is_closed or not self._is_short_of_credit:
             return True
         if not self.may_grant():
             return False

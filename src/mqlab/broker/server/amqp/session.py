@@ -134,9 +134,10 @@ class AmqpSession:
 
     def transfer(self, transfer: Transfer, payload: bytes) -> None:
         """Raises SessionError."""
-        self._due[self] = None
         self._next_incoming = (self._next_incoming + 1) & _SERIAL
         self._incoming_window -= 1
+        if self._incoming_window < limits.AMQP_WINDOW // 2:
+            self._due[self] = None
         if self._incoming_window < 0:
             raise SessionError(WINDOW_VIOLATION, "more transfers than the window of the session allows")
         if transfer.handle in self._failed_handles:
