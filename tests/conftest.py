@@ -24,6 +24,7 @@ GROUPS = {
     "tests/cli/test_documented.py": "commands",
     "tests/cli/test_failure_howto.py": "commands",
     "tests/cli/test_faults.py": "commands",
+    "tests/cli/test_follow.py": "commands",
     "tests/cli/test_history.py": "commands",
     "tests/cli/test_interrupt.py": "commands",
     "tests/cli/test_overhead.py": "commands",

@@ -10,7 +10,7 @@ from mqlab.events.compaction import compact
 from mqlab.events.folder import RunFolder
 from mqlab.events.sources import examine_events
 from mqlab.pipeline.counts import large_runs
-from mqlab.pipeline.follow import EndedRun, Follower
+from mqlab.pipeline.following.follower import EndedRun, Follower
 from mqlab.pipeline.measure import differing_counts, measure
 from mqlab.pipeline.measure_tables import check_measures, read_table
 from mqlab.pipeline.remote_folder import RemoteFolder

@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from mqlab.events.folder import RunFolder, run_name
 from mqlab.events.recorder import event_table
-from mqlab.pipeline.follow import EndedRun, Follower
+from mqlab.pipeline.following.follower import EndedRun, Follower
+from mqlab.pipeline.following.running_run import RunProgress
 from mqlab.pipeline.measure import measure
 from mqlab.pipeline.measure_tables import read_table
-from mqlab.pipeline.running_run import RunProgress
 from mqlab.pipeline.schema import TABLES
 from pipeline.synthetic_runs import MIDDLE, Run, write
 from process_helpers import commands_with

@@ -18,12 +18,13 @@ from mqlab.cli.terminal.progress import ProgressBars
 from mqlab.events.folder import NotARunFolderError, RunFolder
 from mqlab.pipeline.counts.run_source import is_url
 from mqlab.pipeline.exhibit_inputs import load_exhibits
-from mqlab.pipeline.follow import EndedRun, Follower
+from mqlab.pipeline.following.follower import EndedRun, Follower
+from mqlab.pipeline.following.running_audit import AuditSoFar
+from mqlab.pipeline.following.running_run import RunProgress
 from mqlab.pipeline.history.dataset import record_history
 from mqlab.pipeline.measure import differing_counts
 from mqlab.pipeline.measure import measure as run_pipeline
 from mqlab.pipeline.remote_folder import RemoteFolder
-from mqlab.pipeline.running_run import RunProgress
 from mqlab.pipeline.session import SPARK_ERRORS, SparkSettingError, SparkTarget, SparkUnavailableError, spark_session
 from mqlab.report.render import formatting
 from mqlab.study import StudyError
@@ -151,12 +152,25 @@ def _say_progress(run: RunProgress) -> None:
     # The outcome of sends without confirmation is known, and recorded, at the end of the run.
     parts = [f"sent {run.sent:,}"] if run.sent else []
     parts.append(f"received {run.received:,}")
+    if run.audit is not None:
+        parts += _audit_so_far(run.audit, has_sends=run.sent > 0)
     if run.rate is not None:
         parts.append(f"{run.rate:,.0f}/s")
     if run.p50 is not None and run.p99 is not None:
         p50, p99 = (formatting.quantity(value, "s") for value in (run.p50, run.p99))
         parts.append(f"p50 {p50} and p99 {p99} of {run.timed:,} messages")
+    if run.untimed:
+        parts.append(f"latencies of {run.untimed:,} messages are not known")
     say(f"run {run.run} goes on: {', '.join(parts)}")
+
+
+def _audit_so_far(audit: AuditSoFar, *, has_sends: bool) -> Iterator[str]:
+    if has_sends:
+        yield f"{audit.not_received:,} not received yet"
+    if audit.received_again:
+        yield f"{audit.received_again:,} received again"
+    if audit.out_of_order:
+        yield f"{audit.out_of_order:,} out of order"
 
 
 def run_measure(folder: RunFolder, target: SparkTarget, bars: ProgressBars, remote: RemoteFolder | None = None) -> None:

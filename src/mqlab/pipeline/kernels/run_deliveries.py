@@ -134,7 +134,7 @@ def _pieces(events: Mapping[str, Columns]) -> _Pieces:
     begin = np.searchsorted(destinations, sends["destination"])
     row, place = _spread(begin, np.searchsorted(destinations, sends["destination"], side="right"))
     sends = _rows(sends, row)
-    receipts = _late_parts(events["receipts"])
+    receipts = late_parts(events["receipts"])
     tables = (
         (sends["destination"], sends["producer"], subscriptions[place]),
         (receipts["destination"], receipts["producer"], _subscriptions(receipts, consumers)),
@@ -183,7 +183,7 @@ def _subscriptions(receipts: Columns, consumers: Columns) -> Array:
     return np.where(is_known, subscriptions[found], NO_SUBSCRIPTION)
 
 
-def _late_parts(receipts: Columns) -> dict[str, Array]:
+def late_parts(receipts: Columns) -> dict[str, Array]:
     """Each receipt as two ranges [first, end): its late messages, and those in order; without the empty ones.
 
     A message below the highest one received before is late, unless it is marked as redelivered.

@@ -29,9 +29,9 @@ from mqlab.events.folder import FOLLOW_PREFIX, RunFolder, run_name
 from mqlab.events.sources import EventSources, examine_events
 from mqlab.json_values import JsonObject
 from mqlab.pipeline.counts.run_source import read_saved_counts
+from mqlab.pipeline.following.running_run import RunningRun, RunProgress, by_run
 from mqlab.pipeline.measure import count_runs, measure, measure_runs
 from mqlab.pipeline.measure_tables import NotMeasuredError, check_measures
-from mqlab.pipeline.running_run import RunningRun, RunProgress, by_run
 from mqlab.study import Exhibit
 
 _INTERVAL_S: Final = 3.0
