@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mqlab.events.folder import RunFolder
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, Verdict
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.trust import trust_lights, undecided
@@ -71,20 +72,23 @@ OPEN = Verdict("one", "It is so.", "p. 1", "embedded", "measured", INCONCLUSIVE)
 
 
 def open_claim(minutes: float) -> Verdict:
-    return replace(OPEN, missing_minutes=minutes, missing=f"about {minutes:g} more minutes: mqlab run x --minutes 9")
+    return replace(OPEN, missing_minutes=minutes)
 
 
 class TestUndecided:
-    def test_all_is_decided(self) -> None:
-        assert undecided([replace(OPEN, verdict=HOLDS), replace(OPEN, basis="published")]) is None
+    def test_all_is_decided(self, whole_run: RunFolder) -> None:
+        verdicts = [replace(OPEN, verdict=HOLDS), replace(OPEN, basis="published")]
+        assert undecided(RunResults.of(whole_run), verdicts) is None
 
-    def test_how_many_minutes_and_the_command(self) -> None:
-        found = undecided([open_claim(5), open_claim(3), open_claim(700), OPEN])
+    def test_the_claims_share_the_minutes_of_the_command(self, whole_run: RunFolder) -> None:
+        verdicts = [open_claim(5), open_claim(3), open_claim(58), open_claim(700), OPEN]
+        found = undecided(RunResults.of(whole_run), verdicts)
         assert found is not None
-        assert found.text == "4 claims are undecided; about 5 more minutes would decide 2 of 4."
-        assert found.command == "mqlab run x --minutes 9"
+        assert found.text == "5 claims are undecided; about 8 more minutes would decide 2 of 5."
+        assert found.command == "mqlab run jms-four-brokers --minutes 8"
 
-    def test_more_runs_may_not_help(self) -> None:
-        found = undecided([OPEN])
+    @pytest.mark.parametrize("lacking", [OPEN, open_claim(1e6)])
+    def test_more_runs_may_not_help(self, whole_run: RunFolder, lacking: Verdict) -> None:
+        found = undecided(RunResults.of(whole_run), [lacking])
         assert found is not None
         assert (found.text.startswith("1 claim is undecided;"), found.command) == (True, "")

@@ -28,7 +28,7 @@ class Headroom:
             return cls()
         if lab is None or not measure.value or measure.bound_by == UNSERVED:
             return cls(math.inf)
-        # What one calibration is for, of the same roles.
+        # All figures of one calibration and one scenario have the same.
         work = (point.scenario, measure.metric, point.pattern, point.send, point.transaction > 0, point.bodies)
         return cls(most_without_lab(lab.value + (lab.ci95 or 0.0)), lab.value / measure.value, work)
 

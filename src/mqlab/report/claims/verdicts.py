@@ -127,7 +127,7 @@ def judge_subject(claim: Claim, expression: Expression, source: ClaimValues) -> 
         needed=deciding.needed,
         limits=deciding.limits,
         missing_minutes=minutes,
-        missing=_NOT_KNOWN if is_unknown else _missing(minutes, source.results),
+        missing=_NOT_KNOWN if is_unknown else missing_text(minutes, source.results),
         stands_for="; ".join(source.representatives(expression)),
         **_ends(deciding.value),
     )  # fmt: skip
@@ -153,7 +153,8 @@ def _ends(value: Interval | None) -> _Ends:
     return {"measured": value.value, "low": low, "high": high}
 
 
-def _missing(minutes: float | None, results: RunResults) -> str:
+def missing_text(minutes: float | None, results: RunResults) -> str:
+    """So many more minutes in words, with the command of a run that has them; "" if they are not known."""
     if minutes is None:
         return ""
     if minutes > _MOST_MINUTES:

@@ -21,7 +21,7 @@ def ways_of_travel(results: RunResults, places: Iterable[tuple[str, Point]]) -> 
     for scenario, by_system in travels.items():
         alike = len({frozenset(ways) for ways in by_system.values()}) == 1
         for system, ways in by_system.items():
-            for way, parameter in _telling_parameters(ways).items():
+            for way, parameter in _distinguishing_parameters(ways).items():
                 place = f"{scenario}{parameter}"
                 found.setdefault(way, {})[place if alike else f"{system} in {place}"] = None
     return {way: [*there] for way, there in found.items()}
@@ -32,19 +32,19 @@ def described(ways: Mapping[str, list[str]]) -> str:
     return "; ".join(f"{way}: {listed(places)}" for way, places in ways.items())
 
 
-def _telling_parameters(ways: Mapping[str, Sequence[Point]]) -> dict[str, str]:
+def _distinguishing_parameters(ways: Mapping[str, Sequence[Point]]) -> dict[str, str]:
     """Of each way, the first parameter of which no other way of the same scenario has a value in common."""
     values = {
         way: {name: {point.parameters.get(name) for point in points} for name in points[0].parameters}
         for way, points in ways.items()
     }
-    told = {}
+    labels = {}
     for way, of_way in values.items():
         others = [of_other for other, of_other in values.items() if other != way]
-        telling = (
+        distinguishing = (
             f" ({name}={'|'.join(sorted(filter(None, own)))})"
             for name, own in of_way.items()
             if others and all(own.isdisjoint(of_other.get(name, own)) for of_other in others)
         )
-        told[way] = next(telling, "")
-    return told
+        labels[way] = next(distinguishing, "")
+    return labels

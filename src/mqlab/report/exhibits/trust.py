@@ -1,10 +1,11 @@
 """Reasons to trust the figures of a report or not, each with its evidence; and how undecided claims can be decided."""
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from mqlab.pipeline.schema import FAILED, LAB, NoiseRow
-from mqlab.report.claims.verdicts import INCONCLUSIVE, Verdict
+from mqlab.report.claims.verdicts import INCONCLUSIVE, Verdict, missing_text
 from mqlab.report.data.run_results import RunResults
 from mqlab.report.exhibits.headline import audit_tile
 from mqlab.report.render.content import FAIR, GOOD, POOR, UNKNOWN, TrustLight, Undecided
@@ -20,20 +21,19 @@ def trust_lights(results: RunResults) -> tuple[TrustLight, ...]:
     return (_audit(results), _noise(results), _steady(results), _lab_share(results), _like_for_like(results))
 
 
-def undecided(verdicts: Sequence[Verdict]) -> Undecided | None:
+def undecided(results: RunResults, verdicts: Sequence[Verdict]) -> Undecided | None:
     """None if every claim that the run can decide is decided."""
     open_claims = [v for v in verdicts if v.verdict == INCONCLUSIVE and v.basis == "measured"]
     if not open_claims:
         return None
     text = f"{count(len(open_claims), 'claim is', 'claims are')} undecided"
-    # `missing` is "about 3 more minutes: COMMAND" of a claim that more runs can decide.
-    known = ((v.missing_minutes, v.missing) for v in open_claims if v.missing_minutes is not None)
-    costs = sorted((minutes, missing) for minutes, missing in known if ": " in missing)
-    if not costs:
+    known = sorted(v.missing_minutes for v in open_claims if v.missing_minutes is not None)
+    # The claims share the time: those that need least come first.
+    needed = [minutes for minutes in accumulate(known) if minutes <= _PATIENCE_MINUTES] or known[:1]
+    more, _, command = missing_text(needed[-1], results).partition(": ") if needed else ("", "", "")
+    if not command:
         return Undecided(f"{text}; the verdicts below say what each of them lacks.", "")
-    near = [cost for cost in costs if cost[0] <= _PATIENCE_MINUTES] or costs[:1]
-    minutes, _, command = near[-1][1].partition(": ")
-    return Undecided(f"{text}; {minutes} would decide {len(near):,} of {len(open_claims):,}.", command)
+    return Undecided(f"{text}; {more} would decide {len(needed):,} of {len(open_claims):,}.", command)
 
 
 def _audit(results: RunResults) -> TrustLight:

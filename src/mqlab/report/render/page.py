@@ -47,7 +47,7 @@ def build(results: RunResults) -> Page:
         tabs=tuple(replace(tab, sections=_present(tab.sections)) for tab in tabs if _present(tab.sections)),
         answers=(answer(results, verdicts), *scenario_answers(results)),
         lights=trust_lights(results),
-        undecided=undecided(verdicts),
+        undecided=undecided(results, verdicts),
     )
 
 
