@@ -11,7 +11,7 @@ from mqlab.pipeline.schema import ImpactRow, MeasureRow, most_without_lab
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointIndex, RunResults
-from mqlab.report.render.formatting import listed
+from mqlab.report.render.formatting import listed, quantity
 from mqlab.study import Point
 from mqlab.study.language.expression import Expression
 from mqlab.study.language.reference import ANY, Reference
@@ -20,6 +20,7 @@ from mqlab.study.statistics import t975
 Basis = Literal["measured", "published"]
 # From the end of one run to the start of the next: drain, records, a new system or agents.
 _BETWEEN_RUNS_SECONDS = 1.0
+_NO_SLACK = (1.0, 1.0)
 # The least change, in percent.
 _LEAST_CHANGE = -100.0
 
@@ -150,6 +151,14 @@ class ClaimValues(ABC):
         return points[0]
 
 
+def clock_slack(results: RunResults, metric: str, value: float) -> tuple[float, float]:
+    """How many times lower and higher a value may be by the error of the agents' clocks."""
+    error = results.clock_error_s(metric)
+    if not error or value <= 0:
+        return _NO_SLACK
+    return value / (value - error) if value > error else math.inf, (value + error) / value
+
+
 class MeasuredValues(ClaimValues):
     basis = "measured"
 
@@ -191,15 +200,15 @@ class MeasuredValues(ClaimValues):
         # No metric is negative. One run among few points has no error that is known. Flagged runs say nothing.
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
-        low = min(measure.value, max(0.0, measure.value - measure.ci95))
-        slack = 1.0 if within else self._headroom(system, measure)
+        lower, higher = self._slack(system, measure, within)
+        low = min(measure.value, max(0.0, measure.value - measure.ci95)) / lower
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
             measure.ci95, measure.degrees_of_freedom, measure.value,
         )  # fmt: skip
-        high = math.inf if math.isinf(slack) else (measure.value + measure.ci95) * slack
-        return Interval(measure.value, low, high, errors, slack=(1.0, slack))
+        high = math.inf if math.isinf(higher) else (measure.value + measure.ci95) * higher
+        return Interval(measure.value, low, high, errors, slack=(lower, higher))
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -212,10 +221,10 @@ class MeasuredValues(ClaimValues):
         if impact.low is None or impact.high is None or impact.ci95 is None or not are_quiet:
             return Interval(impact.value, min(_LEAST_CHANGE, impact.value), math.inf)
         measures = [self.results.measure(system, one, reference.metric) for one in (base, point)]
-        of_base, of_point = (self._headroom(system, measure) if measure else 1.0 for measure in measures)
-        low = 100 * ((1 + impact.low / 100) / of_base - 1)
-        high = 100 * ((1 + impact.high / 100) * of_point - 1)
-        is_bound = max(of_base, of_point) > 1
+        of_base, of_point = (self._slack(system, measure) if measure else _NO_SLACK for measure in measures)
+        low = 100 * ((1 + impact.low / 100) / (of_base[1] * of_point[0]) - 1)
+        high = 100 * ((1 + impact.high / 100) * (of_point[1] * of_base[0]) - 1)
+        is_bound = max(*of_base, *of_point) > 1
         errors = None if is_bound else self._errors_of_change(system, point, impact)
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), errors)
 
@@ -241,11 +250,19 @@ class MeasuredValues(ClaimValues):
             return f"{place} has one valid run and so no interval"
         if measure.lower_bound:
             return f"{place} was bound by the lab and is a lower bound"
+        if error := self.results.clock_error_s(metric):
+            return f"{metric} of {place} is known to {quantity(error, measure.unit)} by the clocks of its agents"
         return f"{place} has one valid run, and the error of the other points" if measure.runs == 1 else ""
 
     def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
         measures = [self.results.measure(system, point, metric) for point in points]
         return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
+
+    def _slack(self, system: str, measure: MeasureRow, within: bool = False) -> tuple[float, float]:
+        """How many times lower and higher a figure may be, beyond its random error."""
+        headroom = 1.0 if within else self._headroom(system, measure)
+        lower, higher = clock_slack(self.results, measure.metric, measure.value)
+        return lower, headroom * higher
 
     def _headroom(self, system: str, measure: MeasureRow) -> float:
         """The factor by which a figure may be higher, since the lab bounded it; 1 for all others."""

@@ -8,6 +8,7 @@ from mqlab.pipeline.schema import MeasureRow
 from mqlab.report.capacity.section import capacity_answer
 from mqlab.report.claims.evaluation import format_interval
 from mqlab.report.claims.interval import Interval, Uncertainty
+from mqlab.report.claims.values import clock_slack
 from mqlab.report.claims.verdicts import Verdict
 from mqlab.report.data.pairing import stands_for
 from mqlab.report.data.run_results import RunResults, stamped
@@ -40,7 +41,7 @@ def answer(results: RunResults, verdicts: Sequence[Verdict]) -> str:
     certain_pairs = _certain(measures, others)
     if not certain_pairs:
         return _not_known(results, metric, ranked)
-    ratio, points = _ratio(certain_pairs), len(certain_pairs)
+    ratio, points = _ratio(results, certain_pairs), len(certain_pairs)
     if ratio.is_open:
         return _not_known(results, metric, ranked)
     counted = f"{points:,}" if points == len(measures) else f"{points:,} of the {len(measures):,}"
@@ -70,7 +71,7 @@ def _scenario_answer(results: RunResults, scenario: str, ranked: Sequence[tuple[
     certain_pairs = _certain(measures, others)
     if not certain_pairs:
         return f"Scenario {scenario}: not known, {_why_not_known(results, (*measures, *others))}."
-    ratio = _ratio(certain_pairs)
+    ratio = _ratio(results, certain_pairs)
     if ratio.is_open:
         return f"Scenario {scenario}: not known, {_why_not_known(results, (*measures, *others))}."
     found = f"{format_interval(ratio, ' times')} that of {second}"
@@ -111,7 +112,7 @@ def _certain(measures: Measures, others: Measures) -> list[tuple[MeasureRow, Mea
     return [pair for pair in pairs if all(row.ci95 is not None and row.quiet is not False for row in pair)]
 
 
-def _ratio(pairs: Sequence[tuple[MeasureRow, MeasureRow]]) -> Interval:
+def _ratio(results: RunResults, pairs: Sequence[tuple[MeasureRow, MeasureRow]]) -> Interval:
     """The geometric mean of the ratios of these pairs."""
     logarithm = sum(math.log(ours.value / theirs.value) for ours, theirs in pairs) / len(pairs)
     errors: dict[Hashable, Uncertainty] = {
@@ -121,8 +122,11 @@ def _ratio(pairs: Sequence[tuple[MeasureRow, MeasureRow]]) -> Interval:
         if row.ci95 and (degrees := row.degrees_of_freedom)
     }
     known = Interval.estimated(logarithm, errors)
-    low = 0.0 if any(theirs.lower_bound for _, theirs in pairs) else math.exp(known.low)
-    high = math.inf if any(ours.lower_bound for ours, _ in pairs) else math.exp(known.high)
+    slacks = [[clock_slack(results, row.metric, row.value) for row in pair] for pair in pairs]
+    lower = math.prod(ours[0] * theirs[1] for ours, theirs in slacks) ** (1 / len(pairs))
+    higher = math.prod(ours[1] * theirs[0] for ours, theirs in slacks) ** (1 / len(pairs))
+    low = 0.0 if any(theirs.lower_bound for _, theirs in pairs) else math.exp(known.low) / lower
+    high = math.inf if any(ours.lower_bound for ours, _ in pairs) else math.exp(known.high) * higher
     return Interval(math.exp(logarithm), low, high)
 
 
