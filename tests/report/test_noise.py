@@ -6,6 +6,7 @@ import pytest
 
 from mqlab.report.claims.verdicts import HOLDS, INCONCLUSIVE, judge
 from mqlab.report.data.run_results import RunResults
+from mqlab.report.exhibits.cells import measured
 from mqlab.report.exhibits.headline import warnings
 from mqlab.report.exhibits.lab_tables import points_table
 from mqlab.report.exhibits.run_tables import noise_table
@@ -41,6 +42,15 @@ def test_the_error_of_clocks_is_a_warning(made: SyntheticRuns, write: Write, err
     warned = [warning for warning in warnings(RunResults.of(write(made))) if "clocks" in warning]
     assert len(warned) == bool(words)
     assert all(words in warning for warning in warned)
+
+
+def test_latencies_have_the_error_of_clocks_beside_them(made: SyntheticRuns, write: Write) -> None:
+    made.meta["clock_error"] = 0.0004
+    results = RunResults.of(write(made))
+    (system, *_), (point, *_) = results.systems, results.points
+    told = {metric: measured(results, system.name, point, metric).note for metric in ("latency.p50", "rate.received")}
+    assert "± 800 µs by the clocks" in told["latency.p50"]
+    assert "clocks" not in told["rate.received"]
 
 
 def test_runs_that_were_not_used_are_counted(made: SyntheticRuns, write: Write) -> None:

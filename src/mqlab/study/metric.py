@@ -109,6 +109,11 @@ DURATIONS: Final = ("response", "latency", "confirm")
 FEWEST_BEYOND: Final = 10
 
 
+def is_between_agents(name: str) -> bool:
+    """Whether a metric begins on the clock of one agent and ends on that of another."""
+    return name.startswith("latency.")
+
+
 def is_duration(name: str) -> bool:
     return name.startswith(tuple(f"{kind}." for kind in DURATIONS))
 

@@ -43,6 +43,38 @@ def test_a_change_against_its_limit(condition: str, factor: float, outcome: str)
     assert verdict.found.endswith(")")
 
 
+@pytest.mark.parametrize(
+    ("condition", "clock_error_s", "outcome"),
+    [
+        # 100 s against 120 s: each is wrong by at most twice the error of a clock.
+        ("latency.p99 > +10%", 1.0, FAILED),
+        ("latency.p99 > +10%", 4.0, NOT_KNOWN),
+        ("latency.p99 > +10%", 200.0, NOT_KNOWN),
+        ("latency.p99 > +50%", 1.0, PASSED),
+        ("latency.p99 > +50%", 10.0, NOT_KNOWN),
+        # On one clock each.
+        ("cpu.message > +10%", 200.0, FAILED),
+    ],
+)
+def test_a_latency_is_not_judged_by_less_than_the_error_of_the_clocks(
+    condition: str, clock_error_s: float, outcome: str
+) -> None:
+    results = at_a(STEADY, times(1.2), condition.partition(" ")[0])
+    results.meta["clock_error"] = clock_error_s
+    assert relative(condition, results).outcome == outcome
+
+
+def test_a_latency_against_a_limit_has_the_error_of_the_clocks() -> None:
+    results = at_a(STEADY, STEADY, "latency.p99")
+    outcomes = []
+    for clock_error_s in (0.0, 4.0, 10.0):
+        results.meta["clock_error"] = clock_error_s
+        (verdict,) = judge_gates(results, [parse_gate("latency.p99 > 110s")], [NEW])
+        outcomes.append(verdict.outcome)
+    assert outcomes == [PASSED, PASSED, NOT_KNOWN]
+    assert verdict.reason == "latency.p99 of A is known to 20 s by the clocks of its agents"
+
+
 def test_the_worst_point_decides() -> None:
     base: Values = {name: {"rate.work": STEADY} for name in "ADG"}
     new: Values = {**base, "D": {"rate.work": times(0.5)}}

@@ -12,6 +12,7 @@ from mqlab.report.comparison.comparison import MetricComparison, SystemCompariso
 from mqlab.report.comparison.with_history import compare_with_history
 from mqlab.report.data.run_results import RunResults
 from mqlab.study.language.gate import parse_gate
+from report.comparison.made_up import NEW, at_a
 from report.comparison.test_command import Runs
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -73,3 +74,14 @@ def test_a_metric_without_a_history_is_not_known(tmp_path: Path) -> None:
         "not known", "the history has 0 earlier runs of it that count; 3 are needed",
     )  # fmt: skip
     assert "3 earlier runs, from 2026-01-01 00:00 to 2026-01-03 00:00 UTC" in comparison.notes[0]
+
+
+@pytest.mark.parametrize(("clock_error_s", "outcome"), [(0.0, "worse"), (5.0, "worse"), (20.0, "not known")])
+def test_a_latency_is_not_worse_by_less_than_the_error_of_the_clocks(clock_error_s: float, outcome: str) -> None:
+    earlier = (100.0, 101.0, 99.0, 100.5, 99.5)
+    results = at_a(earlier, [1.3 * value for value in earlier], "latency.p99")
+    results.meta["clock_error"] = clock_error_s
+    started = [FIRST + timedelta(days=day) for day in range(len(earlier))]
+    comparison = compare_with_history(results, NEW, [EarlierMeasure("aaaa", "A", "", "latency.p99", started, earlier)])
+    (row,) = [row for row in comparison.rows if row.metric == "latency.p99"]
+    assert row.outcome == outcome

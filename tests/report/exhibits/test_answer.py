@@ -16,7 +16,7 @@ from mqlab.report.render import html, markdown
 from mqlab.report.render.json_document import as_json
 from mqlab.report.render.page import build
 from mqlab.study import Claim
-from report.comparison.made_up import BASE, NEW, Values, results_of
+from report.comparison.made_up import BASE, NEW, Values, at_a, results_of
 from report.conftest import Write
 from report.synthetic_runs import RATES, SyntheticRuns, add_system
 
@@ -208,3 +208,14 @@ def test_figures_whose_runs_differ_too_much(made: SyntheticRuns, write: Write) -
     found = of(made, write)
     assert found.startswith("The highest rate at the consumers of embedded is not known: the runs differ so much that")
     assert "Run it for longer: `mqlab run" in found
+
+
+@pytest.mark.parametrize(("clock_error_s", "is_sure"), [(0.0, True), (20.0, False)])
+def test_no_system_is_first_by_less_than_the_error_of_the_clocks(
+    clock_error_s: float, is_sure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqlab.report.exhibits.answer.headline", lambda _: "latency.p99")
+    latencies = (100.0, 101.0, 99.0, 100.5, 99.5)
+    results = at_a(latencies, [1.3 * value for value in latencies], "latency.p99")
+    results.meta["clock_error"] = clock_error_s
+    assert answer(results, []).startswith("base is first: its" if is_sure else "No system is surely first")

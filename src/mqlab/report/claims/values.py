@@ -14,7 +14,7 @@ from mqlab.report.claims.interval import Errors, Interval, Uncertainty
 from mqlab.report.data.pairing import is_product, stand_in
 from mqlab.report.data.run_results import PointKey, RunResults
 from mqlab.report.data.travel import ways_of_travel
-from mqlab.report.render.formatting import listed
+from mqlab.report.render.formatting import listed, quantity
 from mqlab.study import Point
 from mqlab.study.language.expression import Expression
 from mqlab.study.language.reference import ANY, PointIndex, Reference
@@ -23,6 +23,7 @@ from mqlab.study.statistics import t975
 Basis = Literal["measured", "published"]
 # From the end of one run to the start of the next: drain, records, a new system or agents.
 _BETWEEN_RUNS_SECONDS = 1.0
+_NO_SLACK = (1.0, 1.0)
 # The least change, in percent.
 _LEAST_CHANGE = -100.0
 
@@ -161,6 +162,14 @@ class ClaimValues(ABC):
         return points[0]
 
 
+def clock_slack(results: RunResults, metric: str, value: float) -> tuple[float, float]:
+    """How many times lower and higher a value may be by the error of the agents' clocks."""
+    error = results.clock_error_s(metric)
+    if not error or value <= 0:
+        return _NO_SLACK
+    return value / (value - error) if value > error else math.inf, (value + error) / value
+
+
 class MeasuredValues(ClaimValues):
     basis = "measured"
 
@@ -202,15 +211,16 @@ class MeasuredValues(ClaimValues):
         # No metric is negative. One run among few points has no error that is known. Flagged runs say nothing.
         if measure.quiet is False or measure.is_thin or measure.ci95 is None:
             return Interval(measure.value, 0.0, math.inf)
-        low = min(measure.value, max(0.0, measure.value - measure.ci95))
         headroom = self._headroom(system, point, reference.metric, within=within)
+        lower, higher = self._slack(measure, headroom)
+        low = min(measure.value, max(0.0, measure.value - measure.ci95)) / lower
         source = self.results.rounds.find(system, reference.metric, (point.scenario, point.name))
         errors = _errors(
             source or (system, point.scenario, point.name, reference.metric),
             measure.ci95, measure.degrees_of_freedom, measure.value,
         )  # fmt: skip
-        high = math.inf if math.isinf(headroom.most) else (measure.value + measure.ci95) * headroom.most
-        return Interval(measure.value, low, high, errors, slack=(1.0, headroom.most), headroom=headroom)
+        high = math.inf if math.isinf(higher) else (measure.value + measure.ci95) * higher
+        return Interval(measure.value, low, high, errors, slack=(lower, higher), headroom=headroom)
 
     def change(self, system: str, reference: Reference) -> Interval:
         point = self.point(reference)
@@ -227,9 +237,14 @@ class MeasuredValues(ClaimValues):
         if of_base.is_like(of_point):
             bound = RatioWithoutLab(of_base, of_point)
             return change_without_lab(bound, impact.value, impact.low, impact.high, errors)
-        low = 100 * ((1 + impact.low / 100) / of_base.most - 1)
-        high = 100 * ((1 + impact.high / 100) * of_point.most - 1)
-        is_bound = max(of_base.most, of_point.most) > 1
+        measures = [self.results.measure(system, one, reference.metric) for one in (base, point)]
+        (base_lower, base_higher), (lower, higher) = (
+            self._slack(measure, headroom) if measure else _NO_SLACK
+            for measure, headroom in zip(measures, (of_base, of_point), strict=True)
+        )
+        low = 100 * ((1 + impact.low / 100) / (base_higher * lower) - 1)
+        high = 100 * ((1 + impact.high / 100) * (higher * base_lower) - 1)
+        is_bound = max(base_lower, base_higher, lower, higher) > 1
         return Interval(impact.value, min(low, impact.value), max(high, impact.value), None if is_bound else errors)
 
     def _errors_of_change(self, system: str, point: Point, impact: ImpactRow) -> Errors:
@@ -256,11 +271,18 @@ class MeasuredValues(ClaimValues):
             return f"{place} has a run in which the system never served again: its {metric} is a lower bound"
         if measure.lower_bound:
             return f"{place} was bound by the lab and is a lower bound"
+        if error := self.results.clock_error_s(metric):
+            return f"{metric} of {place} is known to {quantity(error, measure.unit)} by the clocks of its agents"
         return f"{place} has one valid run, and the error of the other points" if measure.runs == 1 else ""
 
     def _are_quiet(self, system: str, points: Iterable[Point], metric: str) -> bool:
         measures = [self.results.measure(system, point, metric) for point in points]
         return not any(measure is not None and (measure.quiet is False or measure.is_thin) for measure in measures)
+
+    def _slack(self, measure: MeasureRow, headroom: Headroom) -> tuple[float, float]:
+        """How many times lower and higher a figure may be, beyond its random error."""
+        lower, higher = clock_slack(self.results, measure.metric, measure.value)
+        return lower, headroom.most * higher
 
     def _headroom(self, system: str, point: Point, metric: str, *, within: bool = False) -> Headroom:
         """`within`: about what happened in the runs, as in `value`. An outage that had no end there has none."""

@@ -79,6 +79,7 @@ def joined(base: RunResults, new: RunResults, systems: tuple[str, str]) -> tuple
         "systems": [entry for side in sides for entry in _renamed_entries(*side, "systems", "name")],
         "absences": [entry for side in sides for entry in _renamed_entries(*side, "absences", "system")],
         "looks": max(int(results.meta.get("looks") or 1) for results in (base, new)),
+        "clock_error": max(float(results.meta.get("clock_error") or 0.0) for results in (base, new)),
     }
     tables = {
         table: tuple(row for side in sides for row in _renamed(*side, table))

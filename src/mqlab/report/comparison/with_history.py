@@ -13,6 +13,7 @@ from typing import Final
 from mqlab.pipeline.history.earlier import EarlierMeasure
 from mqlab.report.claims.gates import judge_gate, judge_gates, value_at, was_run
 from mqlab.report.claims.interval import Errors, Interval, Uncertainty
+from mqlab.report.claims.values import clock_slack
 from mqlab.report.comparison.comparison import (
     MAIN_METRICS,
     TOLERANCE,
@@ -80,7 +81,9 @@ def _row(
     ratio = new.value / base.value
     error = ratio * stdev(earlier) / base.value * math.sqrt(1 + 1 / len(earlier))
     errors: Errors = {"history": Uncertainty(error, len(earlier) - 1)}
-    return MetricComparison(point, metric, base, new, Interval.estimated(ratio, errors, is_ratio=True), reason=reason)
+    slack = clock_slack(results, metric, new.value)
+    known = Interval.estimated(ratio, errors, is_ratio=True, slack=slack)
+    return MetricComparison(point, metric, base, new, known, reason=reason)
 
 
 def _mean(values: Sequence[float]) -> Interval:

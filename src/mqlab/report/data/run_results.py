@@ -13,6 +13,7 @@ from mqlab.report.render.formatting import FLAG, FLAGGED, count, listed, plain, 
 from mqlab.study import Exhibit, Point, Study, load_study
 from mqlab.study.exhibit import own_scenarios
 from mqlab.study.language.reference import PointIndex
+from mqlab.study.metric import is_between_agents
 from mqlab.study.rounds.interleaving import interleaved_groups
 from mqlab.study.rounds.paired import StudyRounds
 from mqlab.study.travel import MESSAGE_BY_MESSAGE, PACKED, way_of_travel
@@ -192,6 +193,10 @@ class RunResults:
             return ""
         way = way_of_travel(records.value, waits.value)
         return f"{way}, {records.value:,.0f} records a message" if way == PACKED else way
+
+    def clock_error_s(self, metric: str) -> float:
+        """How wrong a value of the metric may be, since agents on several machines read several clocks."""
+        return 2 * float(self.meta.get("clock_error") or 0.0) if is_between_agents(metric) else 0.0
 
     @property
     def scale(self) -> str:

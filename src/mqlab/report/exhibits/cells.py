@@ -72,6 +72,8 @@ def measured(
     text = figure_text(measure.value, measure.unit if unit else "", measure.lower_bound, results.flags(system, point))
     half = half_width(measure.value, measure.unit if unit else "", measure.ci95)
     half = f"{half}, {_SINGLE}" if _is_single(measure) else half
+    if error := results.clock_error_s(metric):
+        half = f"{half}, {formatting.PLUS_MINUS} {formatting.quantity(error, measure.unit)} by the clocks"
     return number(text, f"{half}, n = {measure.observations:,}" if is_counted(measure) else half)
 
 

@@ -110,7 +110,7 @@ def warnings(results: RunResults) -> Iterator[str]:
     if error := results.meta.get("clock_error"):
         yield (
             f"The agents' clocks are known to {formatting.quantity(error, 's')}: a latency between two machines may be "
-            "wrong by twice that."
+            "wrong by twice that. Each latency has this error beside it, and decides no verdict by less."
         )
     yield from _flag_warnings(results)
     flags = [results.flags(system.name, point) for point in results.points for system in results.systems]

@@ -1,9 +1,9 @@
 """The line of a run with faults: a process between the agents and the system that passes bytes on, late or not at all.
 
-    proxy.py HOST PORT
+    proxy.py HOST PORT [LISTEN]
 
-It prints `listening on PORT`. Every line of its stdin is a `LineState` as JSON, which holds from its answer `ok` on. It
-ends when its stdin closes.
+It listens on the loopback, or on the address LISTEN, and prints `listening on PORT`. Every line of its stdin is a
+`LineState` as JSON, which holds from its answer `ok` on. It ends when its stdin closes.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ class LineProxy:
         # The same losses in every run.
         self.random = random.Random(0)
 
-    async def start(self) -> int:
+    async def start(self, host: str) -> int:
         """Returns the port on which it listens."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, host, 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
@@ -181,9 +181,9 @@ class _StateProtocol(asyncio.StreamReaderProtocol):
         os._exit(0)  # the lab is gone
 
 
-async def _main(host: str, port: int) -> None:
+async def _main(host: str, port: int, listen: str = "127.0.0.1") -> None:
     proxy = LineProxy(host, port)
-    print(f"listening on {await proxy.start()}", flush=True)
+    print(f"listening on {await proxy.start(listen)}", flush=True)
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: _StateProtocol(reader), sys.stdin)
     while line := await reader.readline():
@@ -193,4 +193,4 @@ async def _main(host: str, port: int) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(sys.argv[1], int(sys.argv[2])))
+    uvloop.run(_main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))
