@@ -10,6 +10,7 @@ from mqlab.broker.server.access import owner_name
 from mqlab.broker.server.adapter.connection import Action, ProtocolConnection
 from mqlab.broker.server.adapter.heartbeats import Heartbeats
 from mqlab.broker.server.adapter.state import AdapterState
+from mqlab.broker.server.adapter.state_table import NO_INPUT, Row, resolved
 from mqlab.broker.server.amqp.context import AmqpContext, FoundSubscription, NativeConsumer
 from mqlab.broker.server.amqp.errors import (
     CONNECTION_FORCED,
@@ -28,13 +29,13 @@ from mqlab.broker.server.amqp.handshake import (
     PLAIN,
     ClientOpen,
     Login,
-    Stage,
     broker_open,
     client_open,
     login_of,
 )
 from mqlab.broker.server.amqp.producers import PLAIN as PLAIN_SESSION
 from mqlab.broker.server.amqp.sessions import AmqpSessions
+from mqlab.broker.server.amqp.state_table import TABLE, Stage
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.peer_address import certified_name
@@ -68,20 +69,21 @@ from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 _SASL_OK, _SASL_FAILED = 0, 1
 # Silence of so many announced idle times ends the connection.
 _TOLERANCE: Final = 2.0
-# These frames are handled after the outcomes of all deliveries before.
-_AFTER_OUTCOMES: Final = frozenset((Begin, Attach, Close))
 
 
 class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     """Handles performatives by the stage of the connection; sessions handle their own."""
 
     violations = (AmqpConditionError, AmqpDecodeError, AmqpFramingError)
+    _stage: Stage
+    # What the stage does with headers and performatives.
+    _row: Row[bytes | type]
 
     def __init__(self, broker: Broker) -> None:
         connection = InProcessConnection(broker)
         super().__init__(broker, connection, AdapterState())
         self._broker = broker
-        self._stage = Stage.HEADER
+        self._enter(Stage.HEADER)
         self._splitter = AmqpFrameDecoder(limits.FRAME_BEFORE_HELLO)
         self._uses_sasl = False
         self._has_opened = False
@@ -142,17 +144,19 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         performative, payload = read_performative(body)
         if (kind == SASL_FRAME) is not (self._stage is Stage.SASL_INIT):
             raise AmqpFramingError("a frame of the wrong type")
-        if self._stage is Stage.OPENED:
-            if type(performative) in _AFTER_OUTCOMES:
-                self._actions.append(partial(self._when_settled, channel, performative))
-            else:
-                self._sessions.handle(channel, performative, payload)
-        elif isinstance(performative, SaslInit) and self._stage is Stage.SASL_INIT:
-            self._sasl_init(performative)
-        elif isinstance(performative, Open) and self._stage is Stage.OPEN:
-            self._open(performative)
-        else:
+        handle = self._row.get(type(performative))
+        if handle is None:
             raise AmqpConditionError(ILLEGAL_STATE, f"{type(performative).__name__} was not expected")
+        handle(self, channel, performative, payload)
+
+    def _enter(self, stage: Stage) -> None:
+        self._stage, self._row = stage, _ROWS.get(stage, NO_INPUT)
+
+    def _in_session(self, channel: int, performative: object, payload: bytes) -> None:
+        self._sessions.handle(channel, performative, payload)
+
+    def _add_after_outcomes(self, channel: int, performative: Begin | Attach | Close, _: bytes) -> None:
+        self._actions.append(partial(self._when_settled, channel, performative))
 
     def _finish_batch(self) -> Iterable[Action]:
         self._context.producers.flush()
@@ -161,7 +165,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     @property
     def _waits(self) -> bool:
         waits = self._context.producers.waiting_bytes > limits.AMQP_WAITING
-        return waits or self._stage in (Stage.LOGIN, Stage.CLOSED)
+        return waits or not self._row
 
     @property
     def _is_finished(self) -> bool:
@@ -183,32 +187,45 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     # The handshake
 
     def _header(self, header: bytes) -> None:
-        if header == SASL_HEADER and self._stage is Stage.HEADER:
-            self._uses_sasl, self._stage = True, Stage.SASL_INIT
-            mechanisms = SaslMechanisms(encode_symbols(self._mechanisms()))
-            self.write(SASL_HEADER)
-            self.write(frame(0, encode_performative(mechanisms), SASL_FRAME))
-        elif header == AMQP_HEADER and self._stage is Stage.HEADER_AFTER_SASL:
-            self.write(AMQP_HEADER)
-            self._stage = Stage.OPEN
-        elif header == AMQP_HEADER and self._broker.users is None:
-            # Without SASL, as the broker asks for no password.
-            self.write(AMQP_HEADER)
-            self._stage = Stage.LOGIN
-            self._hello(ANYBODY)
+        begin = self._row.get(header)
+        if begin is None:
+            self._refuse_header()
         else:
-            # The specification: answer with the header that is supported, and close the connection.
-            self.write(SASL_HEADER if self._stage is Stage.HEADER else AMQP_HEADER)
-            self._fail_silently("this broker speaks AMQP 1.0 and needs SASL")
+            begin(self)
+
+    def _begin_sasl(self) -> None:
+        self._uses_sasl = True
+        self._enter(Stage.SASL_INIT)
+        mechanisms = SaslMechanisms(encode_symbols(self._mechanisms()))
+        self.write(SASL_HEADER)
+        self.write(frame(0, encode_performative(mechanisms), SASL_FRAME))
+
+    def _begin_after_sasl(self) -> None:
+        self.write(AMQP_HEADER)
+        self._enter(Stage.OPEN)
+
+    def _begin_without_sasl(self) -> None:
+        if self._broker.users is not None:
+            self._refuse_header()
+            return
+        # The broker asks for no password.
+        self.write(AMQP_HEADER)
+        self._enter(Stage.LOGIN)
+        self._hello(ANYBODY)
+
+    def _refuse_header(self) -> None:
+        """The specification: answer with the header that is supported, and close the connection."""
+        self.write(SASL_HEADER if self._stage is Stage.HEADER else AMQP_HEADER)
+        self._fail_silently("this broker speaks AMQP 1.0 and needs SASL")
 
     def _mechanisms(self) -> tuple[str, ...]:
         if self._broker.users is None:
             return (PLAIN, ANONYMOUS)
         return (EXTERNAL, PLAIN) if certified_name(self._transport) else (PLAIN,)
 
-    def _sasl_init(self, init: SaslInit) -> None:
+    def _sasl_init(self, _channel: int, init: SaslInit, _payload: bytes) -> None:
         login = login_of(init, self._mechanisms())
-        self._stage = Stage.LOGIN
+        self._enter(Stage.LOGIN)
         if login is None:
             self._sasl_failed()
         else:
@@ -230,11 +247,11 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         self._splitter.limit = limits.AMQP_FRAME
         if self._uses_sasl:
             self.write(frame(0, encode_performative(SaslOutcome(_SASL_OK)), SASL_FRAME))
-            self._stage = Stage.HEADER_AFTER_SASL
+            self._enter(Stage.HEADER_AFTER_SASL)
         else:
-            self._stage = Stage.OPEN
+            self._enter(Stage.OPEN)
 
-    def _open(self, performative: Open) -> None:
+    def _open(self, _channel: int, performative: Open, _payload: bytes) -> None:
         asked = client_open(performative)
         self._context.frame_limit = asked.frame_limit
         if asked.container:
@@ -245,7 +262,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
                 self._failure_info = {Symbol("invalid-field"): Symbol("container-id")}
                 raise AmqpConditionError(INVALID_FIELD, str(error)) from None
         self._write_open()
-        self._stage = Stage.OPENED
+        self._enter(Stage.OPENED)
         self._state.commands.add_json(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN_SESSION)
         self._heartbeats = Heartbeats(
             asked.idle_s, limits.AMQP_IDLE * _TOLERANCE, lambda: self._write_now(EMPTY_FRAME), self._is_silent
@@ -275,7 +292,8 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
             return False
         if isinstance(performative, Close):
             self._context.write(0, encode_performative(Close()))
-            self._stage = Stage.CLOSED
+            self._context.end_writing()
+            self._enter(Stage.CLOSED)
         else:
             self._sessions.handle(channel, performative)
         return True
@@ -346,3 +364,6 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
 
 def _condition(error: Exception) -> str:
     return FRAMING_ERROR if isinstance(error, AmqpFramingError) else DECODE_ERROR
+
+
+_ROWS: Final = resolved(TABLE, AmqpServerConnection)
