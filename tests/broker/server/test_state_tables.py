@@ -70,27 +70,27 @@ MQTT_INPUTS: Final = {
 }  # fmt: skip
 MQTT_OPEN: Final = {kind: REFUSED if kind == "ConnectPacket" else HANDLED for kind in MQTT_INPUTS}
 MQTT_STAGES: Final[Mapping[Enum, Outcomes]] = {
-    mqtt_table.Stage.CONNECT: {kind: HANDLED if kind == "ConnectPacket" else REFUSED for kind in MQTT_INPUTS},
+    mqtt_table.MqttStage.CONNECT: {kind: HANDLED if kind == "ConnectPacket" else REFUSED for kind in MQTT_INPUTS},
     # The packet waits until the stage is OPEN.
-    mqtt_table.Stage.LOGIN: MQTT_OPEN,
-    mqtt_table.Stage.OPEN: MQTT_OPEN,
-    mqtt_table.Stage.ENDING: dict.fromkeys(MQTT_INPUTS, IGNORED),
+    mqtt_table.MqttStage.LOGIN: MQTT_OPEN,
+    mqtt_table.MqttStage.OPEN: MQTT_OPEN,
+    mqtt_table.MqttStage.ENDING: dict.fromkeys(MQTT_INPUTS, IGNORED),
 }
 
 
 async def mqtt_outcome(address: Address, stage: Enum, kind: str) -> str:
     begins: dict[Enum, tuple[bytes, bytes]] = {
-        mqtt_table.Stage.CONNECT: (b"", b""), mqtt_table.Stage.LOGIN: (MQTT_LOGIN, b""),
-        mqtt_table.Stage.OPEN: (MQTT_LOGIN + PING, PONG), mqtt_table.Stage.ENDING: (MQTT_LOGIN + BYE, b""),
+        mqtt_table.MqttStage.CONNECT: (b"", b""), mqtt_table.MqttStage.LOGIN: (MQTT_LOGIN, b""),
+        mqtt_table.MqttStage.OPEN: (MQTT_LOGIN + PING, PONG), mqtt_table.MqttStage.ENDING: (MQTT_LOGIN + BYE, b""),
     }  # fmt: skip
     first, answer = begins[stage]
     data = await conversation(address, first, answer, MQTT_INPUTS[kind] + acknowledge(PUBREL, 3) + PING + BYE)
     kinds = mqtt_kinds(data)
-    if stage is mqtt_table.Stage.ENDING:
+    if stage is mqtt_table.MqttStage.ENDING:
         return IGNORED if kinds == [CONNACK] else HANDLED
     # After DISCONNECT the broker answers nothing. Where it refuses a packet, it handles nothing after it.
-    is_last = kind == "DisconnectPacket" and stage is not mqtt_table.Stage.CONNECT
-    answered = kinds.count(PINGRESP) - (stage is mqtt_table.Stage.OPEN)
+    is_last = kind == "DisconnectPacket" and stage is not mqtt_table.MqttStage.CONNECT
+    answered = kinds.count(PINGRESP) - (stage is mqtt_table.MqttStage.OPEN)
     return HANDLED if DISCONNECT not in kinds and (is_last or answered) else REFUSED
 
 
@@ -117,22 +117,25 @@ STOMP_INPUTS: Final = {
 }  # fmt: skip
 STOMP_OPEN: Final = {kind: REFUSED if kind in ("CONNECT", "STOMP", "MESSAGE") else HANDLED for kind in STOMP_INPUTS}
 STOMP_STAGES: Final[Mapping[Enum, Outcomes]] = {
-    stomp_table.Stage.CONNECT: {kind: HANDLED if kind in ("CONNECT", "STOMP") else REFUSED for kind in STOMP_INPUTS},
-    stomp_table.Stage.LOGIN: STOMP_OPEN,
-    stomp_table.Stage.OPEN: STOMP_OPEN,
-    stomp_table.Stage.ENDING: dict.fromkeys(STOMP_INPUTS, IGNORED),
+    stomp_table.StompStage.CONNECT: {
+        kind: HANDLED if kind in ("CONNECT", "STOMP") else REFUSED for kind in STOMP_INPUTS
+    },
+    stomp_table.StompStage.LOGIN: STOMP_OPEN,
+    stomp_table.StompStage.OPEN: STOMP_OPEN,
+    stomp_table.StompStage.ENDING: dict.fromkeys(STOMP_INPUTS, IGNORED),
 }
 
 
 async def stomp_outcome(address: Address, stage: Enum, kind: str) -> str:
     bye = stomp("DISCONNECT", receipt="bye")
     begins: dict[Enum, tuple[bytes, bytes]] = {
-        stomp_table.Stage.CONNECT: (b"", b""), stomp_table.Stage.LOGIN: (STOMP_LOGIN, b""),
-        stomp_table.Stage.OPEN: (STOMP_LOGIN, b"CONNECTED"), stomp_table.Stage.ENDING: (STOMP_LOGIN + bye, b""),
+        stomp_table.StompStage.CONNECT: (b"", b""), stomp_table.StompStage.LOGIN: (STOMP_LOGIN, b""),
+        stomp_table.StompStage.OPEN: (STOMP_LOGIN, b"CONNECTED"),
+        stomp_table.StompStage.ENDING: (STOMP_LOGIN + bye, b""),
     }  # fmt: skip
     first, answer = begins[stage]
     data = await conversation(address, first, answer, STOMP_INPUTS[kind] + stomp("DISCONNECT", receipt="last"))
-    if stage is stomp_table.Stage.ENDING:
+    if stage is stomp_table.StompStage.ENDING:
         return IGNORED if b"receipt-id:bye" in data and b"last" not in data and b"ERROR" not in data else HANDLED
     # A frame that names something unknown is refused for that, not for the stage.
     is_refused = b"is not a frame that a client sends now" in data or b"the first frame must be" in data
@@ -172,14 +175,14 @@ def only(*handled: str) -> Outcomes:
 
 AMQP_STAGES: Final[Mapping[Enum, Outcomes]] = {
     # A broker with users refuses a client without SASL: `test_amqp_without_sasl`.
-    amqp_table.Stage.HEADER: only("SASL header"),
-    amqp_table.Stage.SASL_INIT: only("SaslInit"),
+    amqp_table.AmqpStage.HEADER: only("SASL header"),
+    amqp_table.AmqpStage.SASL_INIT: only("SaslInit"),
     # The input waits until the stage is HEADER_AFTER_SASL.
-    amqp_table.Stage.LOGIN: only("AMQP header"),
-    amqp_table.Stage.HEADER_AFTER_SASL: only("AMQP header"),
-    amqp_table.Stage.OPEN: only("Open"),
-    amqp_table.Stage.OPENED: only(*IN_SESSION),
-    amqp_table.Stage.CLOSED: dict.fromkeys(AMQP_INPUTS, IGNORED),
+    amqp_table.AmqpStage.LOGIN: only("AMQP header"),
+    amqp_table.AmqpStage.HEADER_AFTER_SASL: only("AMQP header"),
+    amqp_table.AmqpStage.OPEN: only("Open"),
+    amqp_table.AmqpStage.OPENED: only(*IN_SESSION),
+    amqp_table.AmqpStage.CLOSED: dict.fromkeys(AMQP_INPUTS, IGNORED),
 }
 AMQP_STEPS: Final = (SASL_HEADER, AMQP_INPUTS["SaslInit"], AMQP_HEADER, AMQP_OPEN)
 LINK: Final = frame(0, encode_performative(Begin(None, 0, 100, 100))) + attach(0)
@@ -187,7 +190,7 @@ LINK: Final = frame(0, encode_performative(Begin(None, 0, 100, 100))) + attach(0
 
 async def amqp_outcome(address: Address, stage: Enum, kind: str) -> str:
     """The broker's last frame is a close without an error, unless it refused something."""
-    stages = amqp_table.Stage
+    stages = amqp_table.AmqpStage
     all_steps: dict[Enum, int] = {
         stages.HEADER: 0, stages.SASL_INIT: 1, stages.LOGIN: 2, stages.HEADER_AFTER_SASL: 2, stages.OPEN: 3,
     }  # fmt: skip
@@ -227,7 +230,7 @@ async def test_each_input_in_each_stage(
         # On the broker's own address a connection is MQTT only if it begins with CONNECT.
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: MqttServerConnection(broker), "127.0.0.1", 0)
-        if stage is mqtt_table.Stage.CONNECT:
+        if stage is mqtt_table.MqttStage.CONNECT:
             address = Address.parse(f"tcp:127.0.0.1:{server.sockets[0].getsockname()[1]}")
         got = {kind: await ask(address, stage, kind) for kind in outcomes}
         server.close()

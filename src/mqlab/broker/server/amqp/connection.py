@@ -35,7 +35,7 @@ from mqlab.broker.server.amqp.handshake import (
 )
 from mqlab.broker.server.amqp.producers import PLAIN as PLAIN_SESSION
 from mqlab.broker.server.amqp.sessions import AmqpSessions
-from mqlab.broker.server.amqp.state_table import TABLE, Stage
+from mqlab.broker.server.amqp.state_table import TABLE, AmqpStage
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.peer_address import certified_name
@@ -75,15 +75,15 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     """Handles performatives by the stage of the connection; sessions handle their own."""
 
     violations = (AmqpConditionError, AmqpDecodeError, AmqpFramingError)
-    _stage: Stage
-    # What the stage does with headers and performatives.
+    _stage: AmqpStage
+    # The methods for headers and performatives in this stage.
     _row: Row[bytes | type]
 
     def __init__(self, broker: Broker) -> None:
         connection = InProcessConnection(broker)
         super().__init__(broker, connection, AdapterState())
         self._broker = broker
-        self._enter(Stage.HEADER)
+        self._enter(AmqpStage.HEADER)
         self._splitter = AmqpFrameDecoder(limits.FRAME_BEFORE_HELLO)
         self._uses_sasl = False
         self._has_opened = False
@@ -120,14 +120,14 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         splitter = self._splitter
         splitter.feed(data)
         while True:
-            if self._stage in (Stage.HEADER, Stage.HEADER_AFTER_SASL):
+            if self._stage in (AmqpStage.HEADER, AmqpStage.HEADER_AFTER_SASL):
                 header = splitter.take_header()
                 if header is None:
                     return
                 yield header
             else:
-                one = splitter.take_frame() if self._stage is not Stage.OPENED else None
-                frames = splitter.take_frames() if self._stage is Stage.OPENED else [] if one is None else [one]
+                one = splitter.take_frame() if self._stage is not AmqpStage.OPENED else None
+                frames = splitter.take_frames() if self._stage is AmqpStage.OPENED else [] if one is None else [one]
                 if not frames:
                     return
                 yield from frames
@@ -142,14 +142,14 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
                 raise AmqpFramingError("an empty SASL frame")
             return
         performative, payload = read_performative(body)
-        if (kind == SASL_FRAME) is not (self._stage is Stage.SASL_INIT):
+        if (kind == SASL_FRAME) is not (self._stage is AmqpStage.SASL_INIT):
             raise AmqpFramingError("a frame of the wrong type")
         handle = self._row.get(type(performative))
         if handle is None:
             raise AmqpConditionError(ILLEGAL_STATE, f"{type(performative).__name__} was not expected")
         handle(self, channel, performative, payload)
 
-    def _enter(self, stage: Stage) -> None:
+    def _enter(self, stage: AmqpStage) -> None:
         self._stage, self._row = stage, _ROWS.get(stage, NO_INPUT)
 
     def _in_session(self, channel: int, performative: object, payload: bytes) -> None:
@@ -169,7 +169,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
 
     @property
     def _is_finished(self) -> bool:
-        return self._stage is Stage.CLOSED
+        return self._stage is AmqpStage.CLOSED
 
     @property
     def _unfinished_bytes(self) -> int:
@@ -195,14 +195,14 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
 
     def _begin_sasl(self) -> None:
         self._uses_sasl = True
-        self._enter(Stage.SASL_INIT)
+        self._enter(AmqpStage.SASL_INIT)
         mechanisms = SaslMechanisms(encode_symbols(self._mechanisms()))
         self.write(SASL_HEADER)
         self.write(frame(0, encode_performative(mechanisms), SASL_FRAME))
 
     def _begin_after_sasl(self) -> None:
         self.write(AMQP_HEADER)
-        self._enter(Stage.OPEN)
+        self._enter(AmqpStage.OPEN)
 
     def _begin_without_sasl(self) -> None:
         if self._broker.users is not None:
@@ -210,12 +210,12 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
             return
         # The broker asks for no password.
         self.write(AMQP_HEADER)
-        self._enter(Stage.LOGIN)
+        self._enter(AmqpStage.LOGIN)
         self._hello(ANYBODY)
 
     def _refuse_header(self) -> None:
         """The specification: answer with the header that is supported, and close the connection."""
-        self.write(SASL_HEADER if self._stage is Stage.HEADER else AMQP_HEADER)
+        self.write(SASL_HEADER if self._stage is AmqpStage.HEADER else AMQP_HEADER)
         self._fail_silently("this broker speaks AMQP 1.0 and needs SASL")
 
     def _mechanisms(self) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
 
     def _sasl_init(self, _channel: int, init: SaslInit, _payload: bytes) -> None:
         login = login_of(init, self._mechanisms())
-        self._enter(Stage.LOGIN)
+        self._enter(AmqpStage.LOGIN)
         if login is None:
             self._sasl_failed()
         else:
@@ -247,9 +247,9 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         self._splitter.limit = limits.AMQP_FRAME
         if self._uses_sasl:
             self.write(frame(0, encode_performative(SaslOutcome(_SASL_OK)), SASL_FRAME))
-            self._enter(Stage.HEADER_AFTER_SASL)
+            self._enter(AmqpStage.HEADER_AFTER_SASL)
         else:
-            self._enter(Stage.OPEN)
+            self._enter(AmqpStage.OPEN)
 
     def _open(self, _channel: int, performative: Open, _payload: bytes) -> None:
         asked = client_open(performative)
@@ -262,7 +262,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
                 self._failure_info = {Symbol("invalid-field"): Symbol("container-id")}
                 raise AmqpConditionError(INVALID_FIELD, str(error)) from None
         self._write_open()
-        self._enter(Stage.OPENED)
+        self._enter(AmqpStage.OPENED)
         self._state.commands.add_json(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN_SESSION)
         self._heartbeats = Heartbeats(
             asked.idle_s, limits.AMQP_IDLE * _TOLERANCE, lambda: self._write_now(EMPTY_FRAME), self._is_silent
@@ -293,7 +293,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         if isinstance(performative, Close):
             self._context.write(0, encode_performative(Close()))
             self._context.end_writing()
-            self._enter(Stage.CLOSED)
+            self._enter(AmqpStage.CLOSED)
         else:
             self._sessions.handle(channel, performative)
         return True
@@ -312,9 +312,9 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     def _ended_by_broker(self, document: Any) -> None:
         """The native connection ends: tell the client why, as far as the protocol allows."""
         failure = self._failure or AmqpConditionError(CONNECTION_FORCED, str(document.get("message", "")))
-        if self._uses_sasl and self._stage in (Stage.SASL_INIT, Stage.LOGIN):
+        if self._uses_sasl and self._stage in (AmqpStage.SASL_INIT, AmqpStage.LOGIN):
             self.write(frame(0, encode_performative(SaslOutcome(_SASL_FAILED)), SASL_FRAME))
-        elif self._stage in (Stage.OPEN, Stage.OPENED):
+        elif self._stage in (AmqpStage.OPEN, AmqpStage.OPENED):
             if not self._has_opened:
                 self._write_open()
             self._context.write(0, encode_performative(Close(failure.fields(self._failure_info))))

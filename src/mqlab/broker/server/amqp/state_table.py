@@ -19,8 +19,8 @@ from mqlab.wire.amqp10.performatives import (
 )
 
 
-class Stage(Enum):
-    """What the client must send next."""
+class AmqpStage(Enum):
+    """Each stage is named by the input that the client must send next."""
 
     HEADER = auto()
     SASL_INIT = auto()
@@ -34,12 +34,12 @@ class Stage(Enum):
 
 
 # By stage, and by protocol header or performative: the method of `AmqpServerConnection`.
-TABLE: Final[Mapping[Stage, Mapping[bytes | type, str]]] = {
-    Stage.HEADER: {SASL_HEADER: "_begin_sasl", AMQP_HEADER: "_begin_without_sasl"},
-    Stage.SASL_INIT: {SaslInit: "_sasl_init"},
-    Stage.HEADER_AFTER_SASL: {AMQP_HEADER: "_begin_after_sasl"},
-    Stage.OPEN: {Open: "_open"},
-    Stage.OPENED: {
+TABLE: Final[Mapping[AmqpStage, Mapping[bytes | type, str]]] = {
+    AmqpStage.HEADER: {SASL_HEADER: "_begin_sasl", AMQP_HEADER: "_begin_without_sasl"},
+    AmqpStage.SASL_INIT: {SaslInit: "_sasl_init"},
+    AmqpStage.HEADER_AFTER_SASL: {AMQP_HEADER: "_begin_after_sasl"},
+    AmqpStage.OPEN: {Open: "_open"},
+    AmqpStage.OPENED: {
         # These come after the outcomes of all deliveries before.
         Begin: "_add_after_outcomes",
         Attach: "_add_after_outcomes",

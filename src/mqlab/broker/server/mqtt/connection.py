@@ -19,7 +19,7 @@ from mqlab.broker.server.mqtt.deliveries import Deliveries
 from mqlab.broker.server.mqtt.handshake import parse_connect
 from mqlab.broker.server.mqtt.incoming import IncomingMessages
 from mqlab.broker.server.mqtt.publishing import STORED_TOGETHER, parts_of
-from mqlab.broker.server.mqtt.state_table import TABLE, Stage
+from mqlab.broker.server.mqtt.state_table import TABLE, MqttStage
 from mqlab.broker.server.mqtt.subscriber import Subscriber
 from mqlab.broker.server.mqtt.topics import parse_filter
 from mqlab.wire.mqtt import packets
@@ -49,8 +49,8 @@ from mqlab.wire.native.frames import Frame, Kind
 
 class MqttServerConnection(ProtocolConnection[ClientPacket]):
     violations = (MqttError,)
-    _stage: Stage
-    # What the stage does with packets.
+    _stage: MqttStage
+    # The methods for packets in this stage.
     _row: Row[type[ClientPacket]]
 
     def __init__(self, broker: Broker) -> None:
@@ -64,7 +64,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
         self._decoder = ClientPacketDecoder(limits.MQTT_CONNECT)
         # Frames of the broker that are not encoded yet.
         self._received: deque[Frame] = deque()
-        self._enter(Stage.CONNECT)
+        self._enter(MqttStage.CONNECT)
         # The reason that the client gets when the connection fails.
         self._reason = Reason.UNSPECIFIED_ERROR
 
@@ -79,7 +79,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             raise MqttViolationError(Reason.PROTOCOL_ERROR, f"a {type(decoded).__name__} was not expected")
         add(self, decoded)
 
-    def _enter(self, stage: Stage) -> None:
+    def _enter(self, stage: MqttStage) -> None:
         self._stage, self._row = stage, _ROWS.get(stage, NO_INPUT)
 
     def _add_messages(self, run: PublishRun) -> None:
@@ -125,7 +125,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
 
     @property
     def _is_finished(self) -> bool:
-        return self._stage is Stage.ENDING and self._incoming.receipts.idle
+        return self._stage is MqttStage.ENDING and self._incoming.receipts.idle
 
     @property
     def _unfinished_bytes(self) -> int:
@@ -228,7 +228,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             self._c.failed = True
             self.refuse(str(error))
             return True
-        self._enter(Stage.LOGIN)
+        self._enter(MqttStage.LOGIN)
         self._c.commands.add_json(Kind.HELLO, self._c.request.hello)
         return True
 
@@ -250,7 +250,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             self.refuse_with(error.reason, str(error))
             return
         self._c.logged_in = True
-        self._enter(Stage.OPEN)
+        self._enter(MqttStage.OPEN)
         self._decoder.max_packet = self._max_packet
         self.write(connack(request.version, Reason.SUCCESS, present=present, properties=request.granted))
         self._heartbeats = Heartbeats(0, request.timeout_s, lambda: None, self._timed_out)
@@ -315,7 +315,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             session.expiry_s = expiry_s
         if packet.reason != Reason.DISCONNECT_WITH_WILL:
             session.will = None
-        self._enter(Stage.ENDING)
+        self._enter(MqttStage.ENDING)
         return True
 
     # For its parts

@@ -16,7 +16,7 @@ from mqlab.wire.mqtt.from_client import (
 )
 
 
-class Stage(Enum):
+class MqttStage(Enum):
     CONNECT = auto()
     # The broker checks the password.
     LOGIN = auto()
@@ -26,9 +26,9 @@ class Stage(Enum):
 
 
 # By stage and packet: the method of `MqttServerConnection`.
-TABLE: Final[Mapping[Stage, Mapping[type[ClientPacket], str]]] = {
-    Stage.CONNECT: {ConnectPacket: "_add_connect"},
-    Stage.OPEN: {
+TABLE: Final[Mapping[MqttStage, Mapping[type[ClientPacket], str]]] = {
+    MqttStage.CONNECT: {ConnectPacket: "_add_connect"},
+    MqttStage.OPEN: {
         PublishRun: "_add_messages",
         AcknowledgementRun: "_add_acknowledgements",
         SubscribePacket: "_add_subscribe",

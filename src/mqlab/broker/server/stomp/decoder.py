@@ -13,7 +13,7 @@ from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.headers import CORRELATION_ID, SendContext
 from mqlab.broker.server.stomp.messages.packing import BatchKey, SendBatch, batch_key
-from mqlab.broker.server.stomp.state_table import TABLE, Stage
+from mqlab.broker.server.stomp.state_table import TABLE, StompStage
 from mqlab.broker.server.stomp.subscribe_headers import durable_name, parse_subscribe
 from mqlab.broker.server.stomp.subscriptions import Outcome
 from mqlab.wire.native.columns import PROPERTY
@@ -28,7 +28,7 @@ _SETTLED_BY: Final = {"1.0": ("message-id",), "1.1": ("message-id", "subscriptio
 # Headers that a client uses as properties may differ, too; the decoder remembers this many.
 _MOST_PROPERTIES: Final = 64
 _TEMPORARY_QUEUE: Final = f"{QUEUE}:{TEMPORARY}"
-_OPEN: Final = Stage.OPEN
+_OPEN: Final = StompStage.OPEN
 _CONNECT_EXPECTED: Final = "the first frame must be CONNECT or STOMP, and well formed"
 
 
@@ -52,7 +52,7 @@ class StompDecoder:
     @property
     def is_finished(self) -> bool:
         """The client has sent DISCONNECT, and all earlier commands are done."""
-        return self._components.stage is Stage.ENDING and self._components.receipts.idle
+        return self._components.stage is StompStage.ENDING and self._components.receipts.idle
 
     def adds_to_batch(self, frame: StompFrame | FrameRun) -> bool:
         """Add a SEND to the current batch. Return False if the frame does not belong to it. Raises StompError."""
@@ -112,7 +112,7 @@ class StompDecoder:
         row = _ROWS.get(components.stage)
         if row is None:
             # A frame before the end of the login waits; one after DISCONNECT means nothing any more.
-            return components.stage is Stage.ENDING
+            return components.stage is StompStage.ENDING
         components.failed_receipt = frame.headers.get("receipt", "") if components.logged_in else ""
         handle = row.get(frame.command)
         if handle is None:
@@ -128,7 +128,7 @@ class StompDecoder:
         except StompError as error:
             components.socket.refuse(str(error))
             return True
-        components.stage = Stage.LOGIN
+        components.stage = StompStage.LOGIN
         components.socket.set_version(components.connect_headers.version)
         components.commands.add_json(Kind.HELLO, components.connect_headers.hello)
         return True
@@ -232,7 +232,7 @@ class StompDecoder:
         return True
 
     def _disconnect(self, frame: StompFrame) -> bool:
-        self._components.stage = Stage.ENDING
+        self._components.stage = StompStage.ENDING
         self._receipts_when_sent(_receipt(frame.headers))
         return True
 

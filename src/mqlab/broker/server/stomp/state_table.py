@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Final
 
 
-class Stage(Enum):
+class StompStage(Enum):
     CONNECT = auto()
     # The broker checks the password.
     LOGIN = auto()
@@ -15,9 +15,9 @@ class Stage(Enum):
 
 
 # By stage and command: the method of `StompDecoder`. SEND frames of the stage OPEN are also collected in batches.
-TABLE: Final[Mapping[Stage, Mapping[str, str]]] = {
-    Stage.CONNECT: {"CONNECT": "_connect", "STOMP": "_connect"},
-    Stage.OPEN: {
+TABLE: Final[Mapping[StompStage, Mapping[str, str]]] = {
+    StompStage.CONNECT: {"CONNECT": "_connect", "STOMP": "_connect"},
+    StompStage.OPEN: {
         "SEND": "_begin_batch",
         "ACK": "_settle",
         "NACK": "_settle",
