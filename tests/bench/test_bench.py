@@ -37,8 +37,8 @@ def common(import_benchmarks: None, monkeypatch: pytest.MonkeyPatch) -> ModuleTy
 def test_the_benchmarks_that_are_promised_are_there() -> None:
     promised = {
         "attacks", "before_after", "bindings", "capacity", "ceiling", "compare", "cpu_time", "drivers", "group_commit",
-        "intervals", "noise", "page", "peers", "pipeline", "plain", "preload", "protocols", "recording", "recovery",
-        "selectors", "trace",
+        "intervals", "noise", "page", "peers", "pipeline", "plain", "preload", "protocols", "ready", "recording",
+        "recovery", "selectors", "trace",
     }  # fmt: skip
     assert promised <= {script.stem for script in SCRIPTS}
 

@@ -46,6 +46,7 @@ def node_modules() -> Path:
 def test_javascript_clients(node_modules: Path, tmp_path: Path) -> None:
     folder = tmp_path / "javascript"
     shutil.copytree(EXAMPLES / "javascript", folder, ignore=shutil.ignore_patterns("node_modules"))
+    shutil.copy(Path(__file__).with_name("rhea.test.mjs"), folder)
     (folder / "node_modules").symlink_to(node_modules)
     command = ["node", "--test", "--test-reporter=tap"]
     ended = subprocess.run(
@@ -53,7 +54,7 @@ def test_javascript_clients(node_modules: Path, tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     passed = [line for line in ended.stdout.splitlines() if line.strip().startswith("ok ")]
-    for client in ("rhea", "mqtt.js", "stompjs"):
+    for client in ("rhea", "rhea: each receiver of a topic", "rhea: a receiver gets", "mqtt.js", "stompjs"):
         assert any(client in line for line in passed), ended.stdout
 
 

@@ -10,6 +10,7 @@ from mqlab.broker.server.access import owner_name
 from mqlab.broker.server.adapter.connection import Action, ProtocolConnection
 from mqlab.broker.server.adapter.heartbeats import Heartbeats
 from mqlab.broker.server.adapter.state import AdapterState
+from mqlab.broker.server.adapter.state_table import NO_INPUT, Row, resolved
 from mqlab.broker.server.amqp.context import AmqpContext, FoundSubscription, NativeConsumer
 from mqlab.broker.server.amqp.errors import (
     CONNECTION_FORCED,
@@ -28,13 +29,13 @@ from mqlab.broker.server.amqp.handshake import (
     PLAIN,
     ClientOpen,
     Login,
-    Stage,
     broker_open,
     client_open,
     login_of,
 )
 from mqlab.broker.server.amqp.producers import PLAIN as PLAIN_SESSION
 from mqlab.broker.server.amqp.sessions import AmqpSessions
+from mqlab.broker.server.amqp.state_table import TABLE, AmqpStage
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.inprocess.connection import InProcessConnection
 from mqlab.broker.server.peer_address import certified_name
@@ -68,20 +69,21 @@ from mqlab.wire.native.frames import Frame, Kind, ProtocolError
 _SASL_OK, _SASL_FAILED = 0, 1
 # Silence of so many announced idle times ends the connection.
 _TOLERANCE: Final = 2.0
-# These frames are handled after the outcomes of all deliveries before.
-_AFTER_OUTCOMES: Final = frozenset((Begin, Attach, Close))
 
 
 class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     """Handles performatives by the stage of the connection; sessions handle their own."""
 
     violations = (AmqpConditionError, AmqpDecodeError, AmqpFramingError)
+    _stage: AmqpStage
+    # The methods for headers and performatives in this stage.
+    _row: Row[bytes | type]
 
     def __init__(self, broker: Broker) -> None:
         connection = InProcessConnection(broker)
         super().__init__(broker, connection, AdapterState())
         self._broker = broker
-        self._stage = Stage.HEADER
+        self._enter(AmqpStage.HEADER)
         self._splitter = AmqpFrameDecoder(limits.FRAME_BEFORE_HELLO)
         self._uses_sasl = False
         self._has_opened = False
@@ -118,14 +120,14 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         splitter = self._splitter
         splitter.feed(data)
         while True:
-            if self._stage in (Stage.HEADER, Stage.HEADER_AFTER_SASL):
+            if self._stage in (AmqpStage.HEADER, AmqpStage.HEADER_AFTER_SASL):
                 header = splitter.take_header()
                 if header is None:
                     return
                 yield header
             else:
-                one = splitter.take_frame() if self._stage is not Stage.OPENED else None
-                frames = splitter.take_frames() if self._stage is Stage.OPENED else [] if one is None else [one]
+                one = splitter.take_frame() if self._stage is not AmqpStage.OPENED else None
+                frames = splitter.take_frames() if self._stage is AmqpStage.OPENED else [] if one is None else [one]
                 if not frames:
                     return
                 yield from frames
@@ -140,19 +142,21 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
                 raise AmqpFramingError("an empty SASL frame")
             return
         performative, payload = read_performative(body)
-        if (kind == SASL_FRAME) is not (self._stage is Stage.SASL_INIT):
+        if (kind == SASL_FRAME) is not (self._stage is AmqpStage.SASL_INIT):
             raise AmqpFramingError("a frame of the wrong type")
-        if self._stage is Stage.OPENED:
-            if type(performative) in _AFTER_OUTCOMES:
-                self._actions.append(partial(self._when_settled, channel, performative))
-            else:
-                self._sessions.handle(channel, performative, payload)
-        elif isinstance(performative, SaslInit) and self._stage is Stage.SASL_INIT:
-            self._sasl_init(performative)
-        elif isinstance(performative, Open) and self._stage is Stage.OPEN:
-            self._open(performative)
-        else:
+        handle = self._row.get(type(performative))
+        if handle is None:
             raise AmqpConditionError(ILLEGAL_STATE, f"{type(performative).__name__} was not expected")
+        handle(self, channel, performative, payload)
+
+    def _enter(self, stage: AmqpStage) -> None:
+        self._stage, self._row = stage, _ROWS.get(stage, NO_INPUT)
+
+    def _in_session(self, channel: int, performative: object, payload: bytes) -> None:
+        self._sessions.handle(channel, performative, payload)
+
+    def _add_after_outcomes(self, channel: int, performative: Begin | Attach | Close, _: bytes) -> None:
+        self._actions.append(partial(self._when_settled, channel, performative))
 
     def _finish_batch(self) -> Iterable[Action]:
         self._context.producers.flush()
@@ -161,11 +165,11 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     @property
     def _waits(self) -> bool:
         waits = self._context.producers.waiting_bytes > limits.AMQP_WAITING
-        return waits or self._stage in (Stage.LOGIN, Stage.CLOSED)
+        return waits or not self._row
 
     @property
     def _is_finished(self) -> bool:
-        return self._stage is Stage.CLOSED
+        return self._stage is AmqpStage.CLOSED
 
     @property
     def _unfinished_bytes(self) -> int:
@@ -183,32 +187,45 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     # The handshake
 
     def _header(self, header: bytes) -> None:
-        if header == SASL_HEADER and self._stage is Stage.HEADER:
-            self._uses_sasl, self._stage = True, Stage.SASL_INIT
-            mechanisms = SaslMechanisms(encode_symbols(self._mechanisms()))
-            self.write(SASL_HEADER)
-            self.write(frame(0, encode_performative(mechanisms), SASL_FRAME))
-        elif header == AMQP_HEADER and self._stage is Stage.HEADER_AFTER_SASL:
-            self.write(AMQP_HEADER)
-            self._stage = Stage.OPEN
-        elif header == AMQP_HEADER and self._broker.users is None:
-            # Without SASL, as the broker asks for no password.
-            self.write(AMQP_HEADER)
-            self._stage = Stage.LOGIN
-            self._hello(ANYBODY)
+        begin = self._row.get(header)
+        if begin is None:
+            self._refuse_header()
         else:
-            # The specification: answer with the header that is supported, and close the connection.
-            self.write(SASL_HEADER if self._stage is Stage.HEADER else AMQP_HEADER)
-            self._fail_silently("this broker speaks AMQP 1.0 and needs SASL")
+            begin(self)
+
+    def _begin_sasl(self) -> None:
+        self._uses_sasl = True
+        self._enter(AmqpStage.SASL_INIT)
+        mechanisms = SaslMechanisms(encode_symbols(self._mechanisms()))
+        self.write(SASL_HEADER)
+        self.write(frame(0, encode_performative(mechanisms), SASL_FRAME))
+
+    def _begin_after_sasl(self) -> None:
+        self.write(AMQP_HEADER)
+        self._enter(AmqpStage.OPEN)
+
+    def _begin_without_sasl(self) -> None:
+        if self._broker.users is not None:
+            self._refuse_header()
+            return
+        # The broker asks for no password.
+        self.write(AMQP_HEADER)
+        self._enter(AmqpStage.LOGIN)
+        self._hello(ANYBODY)
+
+    def _refuse_header(self) -> None:
+        """The specification: answer with the header that is supported, and close the connection."""
+        self.write(SASL_HEADER if self._stage is AmqpStage.HEADER else AMQP_HEADER)
+        self._fail_silently("this broker speaks AMQP 1.0 and needs SASL")
 
     def _mechanisms(self) -> tuple[str, ...]:
         if self._broker.users is None:
             return (PLAIN, ANONYMOUS)
         return (EXTERNAL, PLAIN) if certified_name(self._transport) else (PLAIN,)
 
-    def _sasl_init(self, init: SaslInit) -> None:
+    def _sasl_init(self, _channel: int, init: SaslInit, _payload: bytes) -> None:
         login = login_of(init, self._mechanisms())
-        self._stage = Stage.LOGIN
+        self._enter(AmqpStage.LOGIN)
         if login is None:
             self._sasl_failed()
         else:
@@ -230,11 +247,11 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
         self._splitter.limit = limits.AMQP_FRAME
         if self._uses_sasl:
             self.write(frame(0, encode_performative(SaslOutcome(_SASL_OK)), SASL_FRAME))
-            self._stage = Stage.HEADER_AFTER_SASL
+            self._enter(AmqpStage.HEADER_AFTER_SASL)
         else:
-            self._stage = Stage.OPEN
+            self._enter(AmqpStage.OPEN)
 
-    def _open(self, performative: Open) -> None:
+    def _open(self, _channel: int, performative: Open, _payload: bytes) -> None:
         asked = client_open(performative)
         self._context.frame_limit = asked.frame_limit
         if asked.container:
@@ -245,7 +262,7 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
                 self._failure_info = {Symbol("invalid-field"): Symbol("container-id")}
                 raise AmqpConditionError(INVALID_FIELD, str(error)) from None
         self._write_open()
-        self._stage = Stage.OPENED
+        self._enter(AmqpStage.OPENED)
         self._state.commands.add_json(Kind.OPEN_SESSION, {"transacted": False}, session=PLAIN_SESSION)
         self._heartbeats = Heartbeats(
             asked.idle_s, limits.AMQP_IDLE * _TOLERANCE, lambda: self._write_now(EMPTY_FRAME), self._is_silent
@@ -275,7 +292,8 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
             return False
         if isinstance(performative, Close):
             self._context.write(0, encode_performative(Close()))
-            self._stage = Stage.CLOSED
+            self._context.end_writing()
+            self._enter(AmqpStage.CLOSED)
         else:
             self._sessions.handle(channel, performative)
         return True
@@ -294,9 +312,9 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
     def _ended_by_broker(self, document: Any) -> None:
         """The native connection ends: tell the client why, as far as the protocol allows."""
         failure = self._failure or AmqpConditionError(CONNECTION_FORCED, str(document.get("message", "")))
-        if self._uses_sasl and self._stage in (Stage.SASL_INIT, Stage.LOGIN):
+        if self._uses_sasl and self._stage in (AmqpStage.SASL_INIT, AmqpStage.LOGIN):
             self.write(frame(0, encode_performative(SaslOutcome(_SASL_FAILED)), SASL_FRAME))
-        elif self._stage in (Stage.OPEN, Stage.OPENED):
+        elif self._stage in (AmqpStage.OPEN, AmqpStage.OPENED):
             if not self._has_opened:
                 self._write_open()
             self._context.write(0, encode_performative(Close(failure.fields(self._failure_info))))
@@ -346,3 +364,6 @@ class AmqpServerConnection(ProtocolConnection[bytes | AmqpFrame]):
 
 def _condition(error: Exception) -> str:
     return FRAMING_ERROR if isinstance(error, AmqpFramingError) else DECODE_ERROR
+
+
+_ROWS: Final = resolved(TABLE, AmqpServerConnection)

@@ -5,9 +5,9 @@ from typing import Any, Final, Protocol
 
 from mqlab.broker import limits
 from mqlab.broker.server.adapter.id_ranges import IdRange
-from mqlab.broker.server.amqp.addresses import address_of
 from mqlab.broker.server.amqp.context import AmqpContext
 from mqlab.broker.server.amqp.errors import NOT_FOUND, LinkError
+from mqlab.broker.server.amqp.messages.addresses import address_of
 from mqlab.broker.server.amqp.messages.unpacking import DeliveryFacts, unpack_messages
 from mqlab.broker.server.amqp.producers import PLAIN
 from mqlab.broker.server.amqp.temporary_nodes import TemporaryNode

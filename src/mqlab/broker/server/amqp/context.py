@@ -88,6 +88,10 @@ class AmqpContext:
         """Write a frame whose body has two parts."""
         self._write(b"".join((FRAME_HEADER.pack(8 + len(head) + len(message), 2, 0, channel), head, message)))
 
+    def end_writing(self) -> None:
+        """The last frame is written: what the broker still does for open links is not told."""
+        self._write = lambda _: None
+
     def global_session(self) -> int:
         """The native session whose subscriptions belong to no client id."""
         if not self._has_global_session:

@@ -1,7 +1,6 @@
 """The beginning of an AMQP connection: protocol headers, SASL and `open`."""
 
 from collections.abc import Collection, Mapping
-from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from mqlab import __version__
@@ -18,20 +17,6 @@ EXTERNAL: Final = "EXTERNAL"
 _SOLE: Final = "sole-connection-for-container"
 # The extensions that the broker supports.
 _OFFERED: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", "DELAYED_DELIVERY", _SOLE)
-
-
-class Stage(Enum):
-    """The frame that the client must send next."""
-
-    HEADER = auto()
-    SASL_INIT = auto()
-    # Nothing: the broker checks the password.
-    LOGIN = auto()
-    HEADER_AFTER_SASL = auto()
-    OPEN = auto()
-    OPENED = auto()
-    # Nothing: it has sent `close`.
-    CLOSED = auto()
 
 
 # The fields of a HELLO of the native protocol: user and password; that the client's certificate names the user; none

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from mqlab.broker import limits
-from mqlab.broker.server.amqp.addresses import address_of
 from mqlab.broker.server.amqp.consumer_link import refuse_attach
 from mqlab.broker.server.amqp.context import AmqpContext
 from mqlab.broker.server.amqp.errors import (
@@ -17,6 +16,7 @@ from mqlab.broker.server.amqp.errors import (
     TRANSFER_LIMIT,
     LinkError,
 )
+from mqlab.broker.server.amqp.messages.addresses import address_of
 from mqlab.broker.server.amqp.messages.packing import relay_name
 from mqlab.broker.server.amqp.producers import PLAIN, AmqpProducer
 from mqlab.broker.server.amqp.temporary_nodes import TemporaryNode

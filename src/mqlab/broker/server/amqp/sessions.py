@@ -2,7 +2,7 @@
 
 from mqlab.broker import limits
 from mqlab.broker.server.amqp.context import AmqpContext
-from mqlab.broker.server.amqp.errors import ILLEGAL_STATE, NOT_ALLOWED, AmqpConditionError, SessionError
+from mqlab.broker.server.amqp.errors import NOT_ALLOWED, AmqpConditionError, SessionError
 from mqlab.broker.server.amqp.session import AmqpSession
 from mqlab.wire.amqp10.performatives import (
     Attach,
@@ -100,8 +100,6 @@ class AmqpSessions:
                 session.detach(performative)
             case End():
                 session.end()
-            case _:
-                raise AmqpConditionError(ILLEGAL_STATE, f"{type(performative).__name__} was not expected")
 
     def _begin(self, channel: int, begin: Begin) -> None:
         if channel in self._by_channel or channel >= limits.AMQP_SESSIONS:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mqlab.broker.core.model.destination_names import QUEUE, TOPIC
-from mqlab.broker.server.amqp.addresses import TEMPORARY_TOPIC, native_name
 from mqlab.broker.server.amqp.errors import INVALID_FIELD, NOT_FOUND, NOT_IMPLEMENTED, LinkError
+from mqlab.broker.server.amqp.messages.addresses import TEMPORARY_TOPIC, native_name
 from mqlab.wire.amqp10.encoder import encode_symbols
 from mqlab.wire.amqp10.performatives import (
     Accepted,

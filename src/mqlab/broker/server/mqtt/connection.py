@@ -1,12 +1,9 @@
-"""The connection of an MQTT client.
-
-Its states: before CONNECT, logging in, open, and ending after DISCONNECT or an error. `_waits` says when packets wait.
-"""
+"""The connection of an MQTT client. `state_table` says what happens to each packet."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from mqlab.broker import limits
 from mqlab.broker.core.errors import CommandError
@@ -14,6 +11,7 @@ from mqlab.broker.server.access import owner_name
 from mqlab.broker.server.adapter.connection import Action, ProtocolConnection
 from mqlab.broker.server.adapter.heartbeats import Heartbeats
 from mqlab.broker.server.adapter.producers import PLAIN
+from mqlab.broker.server.adapter.state_table import NO_INPUT, Row, resolved
 from mqlab.broker.server.broker import Broker
 from mqlab.broker.server.mqtt.components import MqttComponents
 from mqlab.broker.server.mqtt.core_connection import MqttCoreConnection
@@ -21,6 +19,7 @@ from mqlab.broker.server.mqtt.deliveries import Deliveries
 from mqlab.broker.server.mqtt.handshake import parse_connect
 from mqlab.broker.server.mqtt.incoming import IncomingMessages
 from mqlab.broker.server.mqtt.publishing import STORED_TOGETHER, parts_of
+from mqlab.broker.server.mqtt.state_table import TABLE, MqttStage
 from mqlab.broker.server.mqtt.subscriber import Subscriber
 from mqlab.broker.server.mqtt.topics import parse_filter
 from mqlab.wire.mqtt import packets
@@ -37,6 +36,7 @@ from mqlab.wire.mqtt.from_client import (
     ClientPacketDecoder,
     ConnectPacket,
     DisconnectPacket,
+    PingPacket,
     PublishRun,
     SubscribePacket,
     UnsubscribePacket,
@@ -49,6 +49,9 @@ from mqlab.wire.native.frames import Frame, Kind
 
 class MqttServerConnection(ProtocolConnection[ClientPacket]):
     violations = (MqttError,)
+    _stage: MqttStage
+    # The methods for packets in this stage.
+    _row: Row[type[ClientPacket]]
 
     def __init__(self, broker: Broker) -> None:
         native = MqttCoreConnection(broker)
@@ -61,7 +64,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
         self._decoder = ClientPacketDecoder(limits.MQTT_CONNECT)
         # Frames of the broker that are not encoded yet.
         self._received: deque[Frame] = deque()
-        self._disconnecting = False
+        self._enter(MqttStage.CONNECT)
         # The reason that the client gets when the connection fails.
         self._reason = Reason.UNSPECIFIED_ERROR
 
@@ -71,29 +74,43 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
         return self._decoder.feed(data)
 
     def _add(self, decoded: ClientPacket) -> None:
-        if isinstance(decoded, PublishRun):
-            for part in parts_of(decoded):
-                self._actions += self._incoming.add(part)
-            return
-        self._actions += self._incoming.finish_batch()
-        if isinstance(decoded, AcknowledgementRun):
-            together = len(decoded.ids) if decoded.kind == packets.PUBACK else STORED_TOGETHER
-            for begin in range(0, len(decoded.ids), together):
-                ids = decoded.ids[begin : begin + together]
-                self._actions.append(partial(self._acknowledged, decoded._replace(ids=ids)))
-            return
-        self._actions.append(self._action(decoded))
+        add = self._row.get(type(decoded))
+        if add is None:
+            raise MqttViolationError(Reason.PROTOCOL_ERROR, f"a {type(decoded).__name__} was not expected")
+        add(self, decoded)
 
-    def _action(self, decoded: ClientPacket) -> Action:
-        if isinstance(decoded, ConnectPacket):
-            return partial(self._connect, decoded)
-        if isinstance(decoded, SubscribePacket):
-            return partial(self._subscriber.subscribe, decoded)
-        if isinstance(decoded, UnsubscribePacket):
-            return partial(self._subscriber.unsubscribe, decoded)
-        if isinstance(decoded, DisconnectPacket):
-            return partial(self._disconnect, decoded)
-        return self._ping
+    def _enter(self, stage: MqttStage) -> None:
+        self._stage, self._row = stage, _ROWS.get(stage, NO_INPUT)
+
+    def _add_messages(self, run: PublishRun) -> None:
+        for part in parts_of(run):
+            self._actions += self._incoming.add(part)
+
+    def _add_acknowledgements(self, run: AcknowledgementRun) -> None:
+        self._actions += self._incoming.finish_batch()
+        together = len(run.ids) if run.kind == packets.PUBACK else STORED_TOGETHER
+        for begin in range(0, len(run.ids), together):
+            ids = run.ids[begin : begin + together]
+            self._actions.append(partial(self._acknowledged, run._replace(ids=ids)))
+
+    def _add_connect(self, packet: ConnectPacket) -> None:
+        self._actions.append(partial(self._connect, packet))
+
+    def _add_subscribe(self, packet: SubscribePacket) -> None:
+        self._add_after_batch(partial(self._subscriber.subscribe, packet))
+
+    def _add_unsubscribe(self, packet: UnsubscribePacket) -> None:
+        self._add_after_batch(partial(self._subscriber.unsubscribe, packet))
+
+    def _add_ping(self, _: PingPacket) -> None:
+        self._add_after_batch(self._ping)
+
+    def _add_disconnect(self, packet: DisconnectPacket) -> None:
+        self._add_after_batch(partial(self._disconnect, packet))
+
+    def _add_after_batch(self, action: Action) -> None:
+        self._actions += self._incoming.finish_batch()
+        self._actions.append(action)
 
     def _finish_batch(self) -> Iterable[Action]:
         return self._incoming.finish_batch()
@@ -104,11 +121,11 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
 
     @property
     def _waits(self) -> bool:
-        return self._disconnecting or (self._c.request is not None and not self._c.logged_in)
+        return not self._row
 
     @property
     def _is_finished(self) -> bool:
-        return self._disconnecting and self._incoming.receipts.idle
+        return self._stage is MqttStage.ENDING and self._incoming.receipts.idle
 
     @property
     def _unfinished_bytes(self) -> int:
@@ -211,6 +228,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             self._c.failed = True
             self.refuse(str(error))
             return True
+        self._enter(MqttStage.LOGIN)
         self._c.commands.add_json(Kind.HELLO, self._c.request.hello)
         return True
 
@@ -232,6 +250,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             self.refuse_with(error.reason, str(error))
             return
         self._c.logged_in = True
+        self._enter(MqttStage.OPEN)
         self._decoder.max_packet = self._max_packet
         self.write(connack(request.version, Reason.SUCCESS, present=present, properties=request.granted))
         self._heartbeats = Heartbeats(0, request.timeout_s, lambda: None, self._timed_out)
@@ -296,7 +315,7 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
             session.expiry_s = expiry_s
         if packet.reason != Reason.DISCONNECT_WITH_WILL:
             session.will = None
-        self._disconnecting = True
+        self._enter(MqttStage.ENDING)
         return True
 
     # For its parts
@@ -331,3 +350,6 @@ class MqttServerConnection(ProtocolConnection[ClientPacket]):
         self._c.deliveries = None
         if session is not None:
             self._c.mqtt.detach(session, self)
+
+
+_ROWS: Final = resolved(TABLE, MqttServerConnection)

@@ -13,6 +13,7 @@ from mqlab.broker.server.adapter.state import AdapterState
 from mqlab.broker.server.stomp.handshake import ConnectHeaders
 from mqlab.broker.server.stomp.messages.destination_names import TEMPORARY, native_name
 from mqlab.broker.server.stomp.messages.unpacking import header_line
+from mqlab.broker.server.stomp.state_table import StompStage
 from mqlab.broker.server.stomp.subscriptions import StompSubscriptions
 from mqlab.broker.server.stomp.transactions import StompTransactions
 from mqlab.json_values import JsonObject
@@ -84,6 +85,7 @@ class StompComponents(AdapterState):
         self.subscriptions = StompSubscriptions(self.commands, self.receipts, session)
         self.temporary_queues = TemporaryQueues(self.commands)
         self.connect_headers: ConnectHeaders | None = None
+        self.stage = StompStage.CONNECT
         # The receipt that the client wants for the frame that failed.
         self.failed_receipt = ""
 

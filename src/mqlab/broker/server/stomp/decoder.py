@@ -1,6 +1,6 @@
 """Decodes frames of a STOMP client into commands for the native connection."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -8,10 +8,12 @@ from mqlab.broker.core.model.destination_names import QUEUE, TEMPORARY, BadNameE
 from mqlab.broker.server.adapter.connection import Action
 from mqlab.broker.server.adapter.producers import PLAIN
 from mqlab.broker.server.adapter.receipts import PendingReceipts
+from mqlab.broker.server.adapter.state_table import resolved
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.handshake import parse_connect
 from mqlab.broker.server.stomp.messages.headers import CORRELATION_ID, SendContext
 from mqlab.broker.server.stomp.messages.packing import BatchKey, SendBatch, batch_key
+from mqlab.broker.server.stomp.state_table import TABLE, StompStage
 from mqlab.broker.server.stomp.subscribe_headers import durable_name, parse_subscribe
 from mqlab.broker.server.stomp.subscriptions import Outcome
 from mqlab.wire.native.columns import PROPERTY
@@ -26,7 +28,7 @@ _SETTLED_BY: Final = {"1.0": ("message-id",), "1.1": ("message-id", "subscriptio
 # Headers that a client uses as properties may differ, too; the decoder remembers this many.
 _MOST_PROPERTIES: Final = 64
 _TEMPORARY_QUEUE: Final = f"{QUEUE}:{TEMPORARY}"
-_CONNECT_COMMANDS: Final = ("CONNECT", "STOMP")
+_OPEN: Final = StompStage.OPEN
 _CONNECT_EXPECTED: Final = "the first frame must be CONNECT or STOMP, and well formed"
 
 
@@ -36,34 +38,25 @@ class StompDecoder:
         self._batch: SendBatch | None = None
         # Receipts that are due when the native connection has the commands.
         self._due_when_sent: list[PendingReceipts[str]] = []
-        self._disconnecting = False
         # Headers and batch key of the last message.
         self._last_headers: Mapping[str, str] = {}
         self._last_key = BatchKey("", "", False, ())
         # Headers that this client uses as properties.
         self._properties: set[str] = set()
-        self._handlers: dict[str, Callable[[StompFrame], bool]] = {
-            "SUBSCRIBE": self._subscribe,
-            "UNSUBSCRIBE": self._unsubscribe,
-            "BEGIN": self._begin,
-            "COMMIT": self._commit,
-            "ABORT": self._abort,
-            "DISCONNECT": self._disconnect,
-        }
 
     @property
     def waits(self) -> bool:
         """Whether no more frames are handled: the login is not done, or the client has sent DISCONNECT."""
-        return self._disconnecting or (self._components.connect_headers is not None and not self._components.logged_in)
+        return self._components.stage not in _ROWS
 
     @property
     def is_finished(self) -> bool:
         """The client has sent DISCONNECT, and all earlier commands are done."""
-        return self._disconnecting and self._components.receipts.idle
+        return self._components.stage is StompStage.ENDING and self._components.receipts.idle
 
     def adds_to_batch(self, frame: StompFrame | FrameRun) -> bool:
         """Add a SEND to the current batch. Return False if the frame does not belong to it. Raises StompError."""
-        if frame.command != "SEND" or not self._components.logged_in:
+        if frame.command != "SEND" or self._components.stage is not _OPEN:
             return False
         if self._batch is None:
             self._batch = self._begin_batch(frame)
@@ -72,18 +65,16 @@ class StompDecoder:
 
     def actions(self, frame: StompFrame | FrameRun) -> list[Action]:
         """The actions for a frame that does not belong to the current batch, which goes first. Raises StompError."""
-        if frame.command == "SEND" and self._components.logged_in:
+        handle = _ROWS[self._components.stage].get(frame.command)
+        if handle is StompDecoder._begin_batch:
             following = self._begin_batch(frame)
             actions, self._batch = self.finish_batch(), following
             return actions
         actions = self.finish_batch()
-        if not self._components.logged_in:
-            actions += [partial(self._connect, single) for single in _frames(frame)]
-        elif frame.command in ("ACK", "NACK"):
-            actions.append(partial(self._settle, frame))
-        else:
-            actions += [partial(self._handle, single) for single in _frames(frame)]
-        return actions
+        if handle is StompDecoder._settle:
+            # Many acknowledgements are handled together.
+            return [*actions, partial(self._settle, frame)]
+        return actions + [partial(self._handle, single) for single in _frames(frame)]
 
     def _begin_batch(self, frame: StompFrame | FrameRun) -> SendBatch:
         """Raises StompError."""
@@ -115,27 +106,32 @@ class StompDecoder:
 
     # Actions and handlers return True when they are done. All raise StompError, BadNameError or CommandError.
 
+    def _handle(self, frame: StompFrame) -> bool:
+        """The stage may have changed since the frame was decoded: equal frames are decoded together."""
+        components = self._components
+        row = _ROWS.get(components.stage)
+        if row is None:
+            # A frame before the end of the login waits; one after DISCONNECT means nothing any more.
+            return components.stage is StompStage.ENDING
+        components.failed_receipt = frame.headers.get("receipt", "") if components.logged_in else ""
+        handle = row.get(frame.command)
+        if handle is None:
+            raise StompError(f"{frame.command} is not a frame that a client sends now")
+        done: bool = handle(self, frame)
+        components.failed_receipt = ""
+        return done
+
     def _connect(self, frame: StompFrame) -> bool:
         components = self._components
-        if frame.command not in _CONNECT_COMMANDS or components.connect_headers is not None:
-            raise StompError(_CONNECT_EXPECTED)
         try:
             components.connect_headers = parse_connect(frame.headers)
         except StompError as error:
             components.socket.refuse(str(error))
             return True
+        components.stage = StompStage.LOGIN
         components.socket.set_version(components.connect_headers.version)
         components.commands.add_json(Kind.HELLO, components.connect_headers.hello)
         return True
-
-    def _handle(self, frame: StompFrame) -> bool:
-        handler = self._handlers.get(frame.command)
-        self._components.failed_receipt = frame.headers.get("receipt", "")
-        if handler is None:
-            raise StompError(f"{frame.command} is not a frame that a client sends now")
-        done = handler(frame)
-        self._components.failed_receipt = ""
-        return done
 
     def _send(self, batch: SendBatch) -> bool:
         components, key, receipts = self._components, batch.key, batch.receipts()
@@ -236,7 +232,7 @@ class StompDecoder:
         return True
 
     def _disconnect(self, frame: StompFrame) -> bool:
-        self._disconnecting = True
+        self._components.stage = StompStage.ENDING
         self._receipts_when_sent(_receipt(frame.headers))
         return True
 
@@ -262,3 +258,6 @@ def _outcome(frame: StompFrame | FrameRun) -> Outcome:
         return Outcome.ACCEPTED
     # As RabbitMQ does: a message that need not come again is a dead letter.
     return Outcome.REJECTED if frame.headers.get("requeue") == "false" else Outcome.RETURNED
+
+
+_ROWS: Final = resolved(TABLE, StompDecoder)

@@ -8,6 +8,7 @@ from mqlab.broker.core.errors import CommandError
 from mqlab.broker.server.adapter.producers import PLAIN
 from mqlab.broker.server.stomp.components import StompComponents
 from mqlab.broker.server.stomp.messages.unpacking import header_line
+from mqlab.broker.server.stomp.state_table import StompStage
 from mqlab.wire.native.frames import Frame, Kind
 from mqlab.wire.stomp.frames import VERSIONS, StompFrame, encode
 
@@ -42,7 +43,7 @@ class StompEncoder:
         components = self._components
         connect_headers = components.connect_headers
         assert connect_headers is not None
-        components.logged_in = True
+        components.logged_in, components.stage = True, StompStage.OPEN
         heart_beat = f"{connect_headers.send_ms},{connect_headers.expect_ms}"
         headers = {
             "version": connect_headers.version,

@@ -11,7 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from mqlab.broker.server.adapter.property_names import PropertyNameError, property_name
-from mqlab.broker.server.amqp.addresses import native_name
+from mqlab.broker.server.amqp.messages.addresses import native_name
 from mqlab.broker.server.amqp.messages.ids import text_of
 from mqlab.wire.amqp10 import sections
 from mqlab.wire.amqp10.decoder import decode, decode_all

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from mqlab.broker.server.adapter.property_names import header_name
-from mqlab.broker.server.amqp.addresses import address_of
+from mqlab.broker.server.amqp.messages.addresses import address_of
 from mqlab.broker.server.amqp.messages.ids import id_of
 from mqlab.broker.server.amqp.messages.packing import (
     BODY_SECTIONS,
