@@ -69,6 +69,9 @@ class Point(_Frozen):
     body: str = ""  # which files the bodies are, or which template makes them; "": the lab's filler
     contents: tuple[str, ...] = ()  # of these files, encoded
     properties: dict[str, str] = {}  # of messages, by name: the values that they take
+    priority: str = ""  # header of messages: the values that it takes; "": the default of the system
+    expires: float = 0.0  # seconds after which the system may drop a message; 0: never
+    key: str = ""  # the values of the message group or record key; "": messages have none
     seed: int = 1  # of everything that is drawn: every run of the point has the same messages
     persistent: bool
     acknowledge: Literal["auto", "dups_ok", "client"]
@@ -99,6 +102,11 @@ class Point(_Frozen):
     def has_varied_bodies(self) -> bool:
         """Whether the bodies differ in more than their id."""
         return bool(self.sizes or self.contents)
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether messages have headers beyond the default ones."""
+        return bool(self.priority or self.expires or self.key)
 
     @property
     def body_sizes(self) -> tuple[int, ...]:

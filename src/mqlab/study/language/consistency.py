@@ -77,7 +77,7 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         yield f"a schedule says when messages are sent; leave out think: {format_time(point.think)} or the rate"
     if point.has_varied_bodies and point.send == "confirmed" and point.batch > 1:
         yield f"messages of different sizes are confirmed one by one; leave out batch: {point.batch}"
-    if point.properties:
+    if point.properties or point.has_headers:
         yield from _properties(point)
     if point.batch * point.size > LARGEST_BODY:
         yield (
@@ -90,7 +90,9 @@ def _properties(point: Point) -> Iterator[str]:
     for name in sorted({"seq", "producer"} & point.properties.keys()):
         yield f"properties: {name} is a property that the lab gives to messages for selectors; take another name"
     if point.pattern == "request-reply":
-        yield "properties do not belong to pattern: request-reply; leave them out"
+        for name in ("properties", "priority", "expires", "key"):
+            if getattr(point, name):
+                yield f"message.{name} does not belong to pattern: request-reply; leave it out"
 
 
 def _role_counts(point: Point) -> Iterator[str]:
