@@ -178,6 +178,25 @@ def test_headers_are_parameters(write: Write) -> None:
     assert not {"properties", "selectors"} & {*needed}
 
 
+def test_destinations_have_shares(write: Write) -> None:
+    text = "study: m\ntitle: M\nscenarios:\n  A: {queues: 3, producers: 5, consumers: 3, message: {size: 12B}, "
+    listed, skewed = load_study(write(text + 'rate: 100/s, shares: ["50%, 30%, 20%", zipf]}')).points("full")
+    assert listed.name == "shares=50% + 30% + 20%"
+    # Destinations 0 and 1 have two producers each.
+    assert [round(100 / listed.rate_parts(destination)) for destination in range(3)] == [25, 15, 20]
+    assert sum(100 / skewed.rate_parts(number % 3) for number in range(5)) == pytest.approx(100)
+    counted = listed.model_copy(update={"messages": 101})
+    sent = [counted.message_share(number) or 0 for number in range(5)]
+    assert (sent, sum(sent)) == ([25, 16, 20, 25, 15], 101)
+    for parameters, reason in (
+        ("shares: 50% + 50%, rate: 1/s", "are 2 shares, and there are 3"),
+        ("shares: zipf", "need a rate or a number of messages"),
+        ("shares: 50% + 50% + 1%, rate: 1/s", "make 100%"),
+    ):
+        with pytest.raises(StudyError, match=reason):
+            load_study(write(f"{text}{parameters}}}"))
+
+
 def test_properties_need_no_selectors(write: Write) -> None:
     (with_properties,) = points(write, "{message: {size: 12B, properties: {tenant: zipf 9}}}")
     assert "properties" in required_features(with_properties)

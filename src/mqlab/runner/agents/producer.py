@@ -16,7 +16,7 @@ from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.pacing import SendAhead, schedule_of
 from mqlab.runner.agents.varied.bodies import VariedMaker
 from mqlab.runner.agents.varied.variants import HeaderColumns, PropertyColumns, body_variants
-from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
+from mqlab.runner.timeline import NEVER, RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
 # Sends messages that were planned for a moment: how many of them.
@@ -63,14 +63,16 @@ class ProducerRole:
         self._max_send = max_send or point.batch
         # Of bodies that differ in more than their id, it makes the ids.
         self._maker = BodyMaker(role.number, point.size if self._varied is None else ID_SIZE, self._max_send)
-        self._share = share(point.messages, role.number, point.producers)
+        own = point.message_share(role.number)
+        self._share = NEVER if own is None else own
 
     async def play(self, timeline: Timeline) -> None:
         """Returns when the system has accepted everything that it sent. Raises DriverError."""
         self._timeline = timeline
         send, count = self._send_method()
         whole = self._packed or self._point.transaction > 0
-        schedule = schedule_of(self._point, self._point.producers, count, timeline.start, whole=whole)
+        parts = self._point.rate_parts(self.role.destination)
+        schedule = schedule_of(self._point, parts, count, timeline.start, whole=whole)
         await sleep_until(timeline.start)
         # The send-ahead counts messages.
         send_ahead = SendAhead(1 if self._packed else count, self._point.producers) if self._bounded else None

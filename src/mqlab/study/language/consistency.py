@@ -6,6 +6,7 @@ from typing import Final
 
 from mqlab.study.language.units import format_size, format_time
 from mqlab.study.language.value_types import MAX_ROLES, Parameters
+from mqlab.study.load.destination_shares import shares_of
 from mqlab.study.load.sizes import LARGEST_BODY, SMALLEST_REPLY
 from mqlab.study.point import Point
 
@@ -86,6 +87,17 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         )
 
 
+def _shares(point: Point) -> Iterator[str]:
+    if point.pattern == "request-reply":
+        yield "shares do not belong to pattern: request-reply; leave them out"
+    elif point.loop == "closed" and point.messages is None:
+        yield "shares need a rate or a number of messages: without, producers send as fast as they can"
+    try:
+        shares_of(point.shares, point.destinations)
+    except ValueError as error:
+        yield str(error)
+
+
 def _properties(point: Point) -> Iterator[str]:
     for name in sorted({"seq", "producer"} & point.properties.keys()):
         yield f"properties: {name} is a property that the lab gives to messages for selectors; take another name"
@@ -96,6 +108,8 @@ def _properties(point: Point) -> Iterator[str]:
 
 
 def _role_counts(point: Point) -> Iterator[str]:
+    if point.shares:
+        yield from _shares(point)
     request_reply = point.pattern == "request-reply"
     for role in ("requesters", "responders") if request_reply else ("producers", "consumers"):
         count = getattr(point, role)

@@ -52,6 +52,7 @@ class Layer(types.StrictModel):
     pattern: types.Sweep[types.Pattern] = UNSET
     topics: types.Sweep[types.Count] = UNSET
     queues: types.Sweep[types.Count] = UNSET
+    shares: types.Sweep[types.Shares] = UNSET
     producers: types.Sweep[types.Count] = UNSET
     consumers: types.Sweep[types.CountOrZero] = UNSET
     requesters: types.Sweep[types.Count] = UNSET

@@ -63,6 +63,7 @@ PARAMETERS: Final[dict[str, Formatter]] = {
     "pattern": str,
     "topics": str,
     "queues": str,
+    "shares": _or("none"),
     "producers": str,
     "consumers": str,
     "requesters": str,

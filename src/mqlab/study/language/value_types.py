@@ -26,6 +26,7 @@ from mqlab.study.language.faults import parse_faults
 from mqlab.study.language.rates import RateProfile, is_profile, parse_profile
 from mqlab.study.language.units import PeakShare, parse_percent, parse_rate, parse_rate_or_share, parse_time
 from mqlab.study.load.body_files import BodyFiles, read_bodies
+from mqlab.study.load.destination_shares import parse_shares
 from mqlab.study.load.property_values import parse_property, without_commas
 from mqlab.study.load.recorded_rates import is_recorded, read_recorded
 from mqlab.study.load.sizes import SizeMix, is_mix, parse_body_size, parse_sizes
@@ -293,6 +294,8 @@ Until = Annotated[
 Priority = Annotated[str, _from_text(_keyword_or("none", "", _priority), "a priority like 4 or 0 to 9, or none")]
 Expiry = Annotated[float, _from_text(_keyword_or("none", 0.0, _lifetime), "a time like 10min, or none")]
 Key = Annotated[str, _from_text(_keyword_or("none", "", _property), "keys like zipf 1000, or none")]
+
+Shares = Annotated[str, _from_text(_keyword_or("none", "", parse_shares), "shares like 70% + 30%, zipf, or none")]
 
 Find = Annotated[LatencyGoal, _from_text(LatencyGoal.parse, "a goal like latency.p99 < 10ms")]
 
