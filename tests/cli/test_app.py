@@ -98,6 +98,21 @@ def test_a_shell_completes_commands_and_options() -> None:
     assert completed("mqlab broker pu") == ["purge"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("mqlab conformance ac", ["activemq"]),
+        ("mqlab systems install ac", ["activemq"]),
+        ("mqlab compare embedded ac", ["activemq"]),
+        ("mqlab plan fail", ["failover"]),
+        # Files are the shell's.
+        ("mqlab plan ./my-st", []),
+    ],
+)
+def test_a_shell_completes_systems_and_studies(typed: str, names: list[str]) -> None:
+    assert completed(typed) == names
+
+
 def test_the_command_that_was_typed() -> None:
     assert typed_command(["mqlab", "run", "x"], {}) == ["run"]
     assert typed_command(["mqlab"], {}) == []

@@ -44,7 +44,10 @@ def test_a_driver_of_another_package_conforms(tmp_path: Path) -> None:
         ended = mqlab("conformance", system, "--json", PYTHONPATH=str(tmp_path))
     assert ended.returncode == 0, ended.stderr
     results = {feature["feature"]: feature["result"] for feature in document(ended.stdout)["features"]}
-    lacking = {"selectors", "durable subscriptions", "request/reply", "retrieval by correlation id", "depth"}
+    lacking = {
+        "properties", "priority", "expiry", "keys", "selectors", "durable subscriptions", "request/reply",
+        "retrieval by correlation id", "depth",
+    }  # fmt: skip
     assert {feature for feature, result in results.items() if result == "lacks"} == lacking
     assert {result for feature, result in results.items() if feature not in lacking} == {"works"}
 

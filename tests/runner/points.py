@@ -27,6 +27,9 @@ class PointChanges(TypedDict, total=False):
     size: int
     sizes: str
     properties: dict[str, str]
+    priority: str
+    expires: float
+    key: str
     seed: int
     persistent: bool
     acknowledge: Literal["auto", "dups_ok", "client"]

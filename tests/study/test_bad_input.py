@@ -89,7 +89,11 @@ CASES = [
      "defaults.message.persistent: '1' is not accepted; write yes or no"),
     (HEAD + "defaults: {producers: 1.5}\n", 5, "defaults.producers: '1.5' is not a whole number from 1 to 10000"),
     (HEAD + "defaults: {consumers: -1}\n", 5, "defaults.consumers: '-1' is not a whole number from 0 to 10000"),
-    (HEAD + "defaults: {message: 12B}\n", 5, "defaults.message: write keys (size, body, properties, seed, persistent)"),
+    (
+        HEAD + "defaults: {message: 12B}\n",
+        5,
+        "defaults.message: write keys (size, body, properties, priority, expires, key, seed, persistent)",
+    ),
     (HEAD + "defaults: {message: [{size: 12B}]}\n", 5, "seed, persistent), not a list"),
     (HEAD + "defaults: {rate: {a: 1}}\n", 5, "defaults.rate: write a rate like 5k/s, or max, not keys"),
     (scenario("repeat: {until: 3%}"), 5,

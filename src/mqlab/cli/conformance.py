@@ -11,6 +11,7 @@ from rich.text import Text
 
 from mqlab.cli.options import JsonOption
 from mqlab.cli.systems.names import parse_or_fail
+from mqlab.cli.terminal.completion import complete_system
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.runner.checks.conformance import FeatureResult, check_conformance
 from mqlab.systems import SystemFailedError
@@ -19,7 +20,9 @@ _STYLES = {"works": "green", "lacks": "yellow", "fails": "bold red"}
 
 
 def conformance(
-    name: Annotated[str, typer.Argument(metavar="SYSTEM", help="NAME or NAME:setting=value,...")],
+    name: Annotated[
+        str, typer.Argument(metavar="SYSTEM", help="NAME or NAME:setting=value,...", autocompletion=complete_system)
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Start a system and test every feature: works, lacks (with the reason) or fails (with the observation)."""

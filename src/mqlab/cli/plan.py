@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mqlab.cli.options import JsonOption, OnlyOption
+from mqlab.cli.terminal.completion import complete_study
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.study import DEFAULT_SCALE, Estimate, Point, StudyError, deprecations, estimate, load_study
 from mqlab.study.language.units import format_duration, format_time
@@ -26,7 +27,10 @@ _REQUEST_REPLY: Final = {"producers": "requesters", "consumers": "responders"}
 
 
 def plan(
-    study: Annotated[str, typer.Argument(help="The name of a study, or the path of its file or folder.")],
+    study: Annotated[
+        str,
+        typer.Argument(help="The name of a study, or the path of its file or folder.", autocompletion=complete_study),
+    ],
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,
     only: OnlyOption = None,
     as_json: JsonOption = False,

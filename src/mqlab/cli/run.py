@@ -33,6 +33,7 @@ from mqlab.cli.results.finish import (
 )
 from mqlab.cli.results.gates import FailIfOption, parse_gates
 from mqlab.cli.systems.names import not_ready, with_installed
+from mqlab.cli.terminal.completion import complete_study, complete_system
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say
 from mqlab.cli.terminal.interrupt import exit_on_signal, run_cancellable
 from mqlab.cli.terminal.pipeline_time import PipelineTime
@@ -73,13 +74,17 @@ _MOST_RUNS: Final = 48
 
 def run(
     studies: Annotated[
-        list[str] | None, typer.Argument(metavar="[STUDY|FILE]...", help="Default: every published study.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[STUDY|FILE]...", help="Default: every published study.", autocompletion=complete_study
+        ),
     ] = None,
     system: Annotated[
         list[str] | None,
         typer.Option(
             help="NAME or NAME:setting=value,...; may be repeated; installed: every system that can be measured here. "
-            "Default: the stand-ins that the study names, or embedded."
+            "Default: the stand-ins that the study names, or embedded.",
+            autocompletion=complete_system,
         ),
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, standard or full (the study's own length).")] = DEFAULT_SCALE,

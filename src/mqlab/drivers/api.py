@@ -32,8 +32,11 @@ from mqlab.wire.native.bodies import Bodies
 
 # Message bodies of one size: row i is message i.
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-# One array for each property name, with a value for each message. The array's type is the property's type.
-Properties = Mapping[str, "np.ndarray[tuple[int], np.dtype[np.integer]]"]
+# A value for each message.
+Integers = np.ndarray[tuple[int], np.dtype[np.integer]]
+Texts = np.ndarray[tuple[int], np.dtype[np.str_]]
+# A column for each property name. Its type is the property's type.
+Properties = Mapping[str, Integers | Texts]
 # When the driver acknowledges received messages.
 # auto: with the next `receive`, or `close`. dups_ok: as auto, but it may delay and combine acknowledgements.
 # client: with the next `receive`; not with `close`. transacted: with `commit`.
@@ -45,6 +48,27 @@ _FORMER_NAMES: Final = {"at_once": "max_send_bytes", "tells_taken": "reports_acc
 
 class DriverError(MqlabError):
     """The system is unreachable, refuses, fails or does not answer. Unconfirmed messages may have arrived or not."""
+
+
+class MessageHeaders(NamedTuple):
+    """Headers of messages, a value for each of them; None where they have the system's default."""
+
+    # From 0 to 9, as in JMS.
+    priority: Integers | None = None
+    # Seconds after which the system may drop a message; the same for all.
+    expires_s: float | None = None
+    # The message group, or the key of a record.
+    key: Texts | None = None
+
+    def rows(self, begin: int, end: int) -> "MessageHeaders":
+        priority = None if self.priority is None else self.priority[begin:end]
+        return MessageHeaders(priority, self.expires_s, None if self.key is None else self.key[begin:end])
+
+    def check(self, lacks: Mapping[str, str]) -> None:
+        """Raise DriverError with the reason if `lacks`, as of a driver, has one of the headers that are set."""
+        columns = {"priority": self.priority, "expiry": self.expires_s, "keys": self.key}
+        for feature in (name for name, column in columns.items() if column is not None and name in lacks):
+            raise DriverError(lacks[feature])
 
 
 def parse_destination(destination: str) -> tuple[str, str]:
@@ -118,13 +142,20 @@ class Sender(ABC):
     frames: int | None = None
 
     @abstractmethod
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self,
+        bodies: Matrix,
+        *,
+        wait: bool,
+        properties: Properties | None = None,
+        headers: MessageHeaders | None = None,
+    ) -> None:
         """Send one message for each row of `bodies`, by one call each of the plain API of the client library.
 
         With `wait`, return when the system has confirmed all of them: a persistent message is then durable. Without,
         return as soon as the driver can take the next batch. The caller may reuse `bodies` after the return. In a
-        transacted session the messages belong to the open transaction; the first send begins it. `properties` are set
-        only where a selector needs them.
+        transacted session the messages belong to the open transaction; the first send begins it. A producer role passes
+        `properties` and `headers` only if the study has some, or a selector needs them.
         """
 
     async def send_packed(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:

@@ -22,8 +22,13 @@ from mqlab.pipeline.kernels.run_events import share_rows
 _POINT_SCHEMA: Final = (
     "pattern string, domain string, load string, send string, transaction int, rate double, size bigint, batch bigint, "
     "producers int, consumers int, requesters int, messages bigint, consume_rate double, client_cpu double, "
-    "faults string, profile string, base string, parameters map<string, string>"
+    "faults string, profile string, priority string, key string, base string, parameters map<string, string>"
 )
+
+
+# Whether the messages of a producer arrive in their order. Those with a higher priority overtake others, and there is
+# an order among those with the same key only.
+_IS_ORDERED: Final = "coalesce(declared.key, '') = '' AND coalesce(declared.priority, '') NOT RLIKE '[^0-9]'"
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,7 @@ def points(runs: DataFrame) -> DataFrame:
         fn.coalesce("declared.load", fn.lit("both")).alias("load"),
         fn.coalesce("declared.requesters", fn.lit(0)).alias("requesters"),
         *(fn.coalesce(f"declared.{name}", fn.lit("")).alias(name) for name in ("faults", "profile")),
+        fn.expr(_IS_ORDERED).alias("ordered"),
         *(f"declared.{name}" for name in ("send", "transaction", "rate", "size", "batch", "producers", "consumers")),
         *("declared.client_cpu", "declared.messages", "declared.consume_rate"),
         *("declared.base", "declared.parameters"),

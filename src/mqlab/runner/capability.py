@@ -72,6 +72,8 @@ def _why_not_packed(records: int, point: Point, *, has_batches: bool) -> str:
         return "a requester waits for the reply to each request"
     if point.has_varied_bodies:
         return "the records of a message have one size"
+    if point.has_headers:
+        return "the records of a message have no headers of their own"
     if (point.selector or point.properties) and not has_batches:
         return "a selector chooses whole messages, not the records of one"
     if 0 < point.transaction < records:

@@ -1,4 +1,4 @@
-"""The time of a run: when its phases begin and end, what a role counts in them, and its share of a fixed workload.
+"""The time of a run: when its phases begin and end, and what a role counts in them.
 
 `alongside` lets the conductor do something else while the load goes on: faults, and switches of settings.
 """
@@ -59,13 +59,6 @@ class RoleCounters:
     received_messages: int = 0
     # How often a producer waited for confirmations.
     waits: int = 0
-
-
-def share(total: int | None, number: int, of: int) -> int:
-    """How many of `total` messages the role `number` of `of` roles sends. Without a total the role has no limit."""
-    if total is None:
-        return NEVER
-    return total // of + (number < total % of)
 
 
 async def sleep_until(moment: int) -> None:

@@ -30,9 +30,14 @@ FEATURES: Final = {
     "lazy acknowledgement": Feature(
         "acknowledgements may be late, so messages may be delivered twice", lambda point: point.acknowledge == "dups_ok"
     ),
-    "selectors": Feature(
-        "a consumer selects messages by their properties", lambda point: bool(point.selector or point.properties)
+    "properties": Feature(
+        "messages have properties of the application, which protocols also call headers",
+        lambda point: bool(point.selector or point.properties),
     ),
+    "priority": Feature("messages have a priority", lambda point: bool(point.priority)),
+    "expiry": Feature("messages expire", lambda point: point.expires > 0),
+    "keys": Feature("messages have a key: a message group or a record key", lambda point: bool(point.key)),
+    "selectors": Feature("a consumer selects messages by their properties", lambda point: bool(point.selector)),
     "durable subscriptions": Feature(
         "a subscriber gets the messages of the time it was disconnected", lambda point: point.durable
     ),

@@ -1,5 +1,6 @@
 """A point: one combination of swept parameters, with every value resolved. Agents receive it and run it."""
 
+from itertools import accumulate
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
@@ -7,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 from mqlab.study.language.faults import PREPARED_TARGETS, Fault, FaultTarget, parse_faults
 from mqlab.study.language.units import format_percent, format_rate, format_size, format_time
 from mqlab.study.load.body_files import body_sizes
+from mqlab.study.load.destination_shares import shares_of
 from mqlab.study.load.sizes import parse_sizes
 from mqlab.study.repetition import RepetitionRule
 from mqlab.study.statistics import look_count
@@ -17,6 +19,11 @@ _NOT_WORKLOAD: Final = {"name", "parameters", "base", "rate", "peak_share", "pro
 def point_label(scenario: str, name: str) -> str:
     """How a point is called where its scenario is not told otherwise; `name`: its swept values."""
     return f"{scenario} ({name})" if name else scenario
+
+
+def _part(total: int, number: int, of: int) -> int:
+    """How many of `total` things the one with this number of `of` gets."""
+    return total // of + (number < total % of)
 
 
 class _Frozen(BaseModel):
@@ -59,6 +66,7 @@ class Point(_Frozen):
     pattern: Literal["one-way", "request-reply"] = "one-way"
     domain: Literal["topic", "queue"]
     destinations: int  # with request-reply: pairs of a request queue and a reply queue
+    shares: str = ""  # of the messages that each destination gets; "": each producer sends as many
     producers: int  # 0 with request-reply
     consumers: int
     requesters: int = 0
@@ -69,6 +77,9 @@ class Point(_Frozen):
     body: str = ""  # which files the bodies are, or which template makes them; "": the lab's filler
     contents: tuple[str, ...] = ()  # of these files, encoded
     properties: dict[str, str] = {}  # of messages, by name: the values that they take
+    priority: str = ""  # header of messages: the values that it takes; "": the default of the system
+    expires: float = 0.0  # seconds after which the system may drop a message; 0: never
+    key: str = ""  # the values of the message group or record key; "": messages have none
     seed: int = 1  # of everything that is drawn: every run of the point has the same messages
     persistent: bool
     acknowledge: Literal["auto", "dups_ok", "client"]
@@ -99,6 +110,11 @@ class Point(_Frozen):
     def has_varied_bodies(self) -> bool:
         """Whether the bodies differ in more than their id."""
         return bool(self.sizes or self.contents)
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether messages have headers beyond the default ones."""
+        return bool(self.priority or self.expires or self.key)
 
     @property
     def body_sizes(self) -> tuple[int, ...]:
@@ -173,6 +189,27 @@ class Point(_Frozen):
     def copies(self) -> int:
         """The deliveries of a message: one, or one to every consumer of its topic."""
         return max(1, self.consumers // self.destinations) if self.domain == "topic" else 1
+
+    def rate_parts(self, destination: int) -> float:
+        """A producer to this destination has one of so many equal parts of the rate."""
+        if not self.shares:
+            return self.producers
+        return self._producers_to(destination) / shares_of(self.shares, self.destinations)[destination]
+
+    def message_share(self, number: int) -> int | None:
+        """How many of a fixed number of messages this producer or requester sends; None: there is no fixed number."""
+        if self.messages is None:
+            return None
+        if not self.shares:
+            return _part(self.messages, number, self.producers or self.requesters)
+        place, destination = divmod(number, self.destinations)
+        ends = [0.0, *accumulate(shares_of(self.shares, self.destinations))]
+        # Rounding the ends of the parts, not the parts, makes them as many messages as there are.
+        of_destination = round(ends[destination + 1] * self.messages) - round(ends[destination] * self.messages)
+        return _part(of_destination, place, self._producers_to(destination))
+
+    def _producers_to(self, destination: int) -> int:
+        return _part(self.producers, destination, self.destinations)
 
     @property
     def is_unthrottled(self) -> bool:

@@ -52,6 +52,8 @@ class RabbitMQ(Program):
     # The share of the machine's memory at which it blocks all publishers.
     defaults: ClassVar[Mapping[str, str]] = {"memory": "0.8"}
     lacks: ClassVar[Mapping[str, str]] = {
+        "priority": "the lab declares the queues of RabbitMQ without priorities (x-max-priority)",
+        "keys": "RabbitMQ has no message groups",
         "selectors": "a consumer of RabbitMQ gets all that is on its queue",
         "retrieval by correlation id": "its consumers cannot choose messages: each requester has its own queue",
     }

@@ -95,6 +95,18 @@ def publish(subject: bytes, body: bytes, reply: bytes = b"") -> bytes:
     return b"%s%d\r\n%s\r\n" % (_opening(subject, reply), len(body), body)
 
 
+def publish_with_headers(subject: bytes, body: bytes, headers: bytes, reply: bytes = b"") -> bytes:
+    """A single message with the encoded headers."""
+    opening = b"H" + _opening(subject, reply)
+    return b"%s%d %d\r\n%s%s\r\n" % (opening, len(headers), len(headers) + len(body), headers, body)
+
+
+def encode_headers(values: Mapping[str, int | str]) -> bytes:
+    """Neither a name nor a value may contain a line end."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in values.items())
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
 def publish_same(subjects: Iterable[bytes], body: bytes) -> bytes:
     """The same body to each subject."""
     after = b" %d\r\n%s\r\n" % (len(body), body)

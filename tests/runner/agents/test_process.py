@@ -22,7 +22,7 @@ from mqlab.drivers import (
     Responder,
     Sender,
 )
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.json_values import JsonObject
 from mqlab.runner.agents import process
@@ -103,8 +103,10 @@ class FakeSender(Sender):
         self._transacted = transacted
         self._open: list[bytes] = []
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        assert properties is None
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
+        assert (properties, headers) == (None, None)
         await asyncio.sleep(0.001)
         assert not (wait and self._transacted)
         self._system.sending()

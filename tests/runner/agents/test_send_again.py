@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mqlab.drivers import DriverError, Sender
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import CONFIRMED_CODE, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
@@ -24,7 +24,14 @@ class Refusing(Sender):
         self._left = refusals
         self._answers = answers
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:  # noqa: ARG002
+    async def send(
+        self,
+        bodies: Matrix,  # noqa: ARG002
+        *,
+        wait: bool,  # noqa: ARG002
+        properties: Properties | None = None,  # noqa: ARG002
+        headers: MessageHeaders | None = None,  # noqa: ARG002
+    ) -> None:
         if self._left > 0:
             self._left -= 1
             await (asyncio.sleep(0) if self._answers else asyncio.Event().wait())

@@ -9,7 +9,7 @@ from collections import deque
 import pytest
 
 from mqlab.drivers import Sender
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties
 from mqlab.runner.agents import pacing
 from mqlab.runner.agents.pacing import AHEAD_SECONDS, SendAhead
 
@@ -51,7 +51,9 @@ class System(Sender):
         self.sent += rows
         self._untaken.append((self.busy_until, rows))
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         raise NotImplementedError
 
     async def commit(self) -> None:

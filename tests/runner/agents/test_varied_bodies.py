@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from mqlab.drivers import Sender
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties
 from mqlab.runner.agents.bodies import BodyMaker, is_reply_to
 from mqlab.runner.agents.varied.bodies import VariedMaker, body_check, single_maker
-from mqlab.runner.agents.varied.variants import PropertyColumns, body_variants, draw, sequence
+from mqlab.runner.agents.varied.variants import HeaderColumns, PropertyColumns, body_variants, draw, sequence
 from mqlab.study import Point, load_study
 from mqlab.wire.native.bodies import Bodies
 from runner.lab import Recount, conducted, rows
@@ -57,12 +57,18 @@ class RecordingSender(Sender):
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.columns: list[int] = []
+        self.priorities: list[int] = []
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         assert wait
+        assert headers is not None
+        assert headers.priority is not None
+        self.priorities += headers.priority.tolist()
         assert properties is not None
         self.bodies += [row.tobytes() for row in bodies]
-        self.columns += properties["key"].tolist()
+        self.columns += [int(value) for value in properties["key"].tolist()]
 
     async def close(self) -> None:
         pass
@@ -74,9 +80,11 @@ def test_a_sender_gets_each_body_in_its_order_with_its_properties() -> None:
     assert variants is not None
     send = VariedMaker(3, variants).sender(sender)
     ids = BodyMaker(3, 12, 100).make(0, 100)
-    asyncio.run(send(ids, wait=True, properties={"key": np.arange(100)}))  # type: ignore[arg-type]
+    headers = MessageHeaders(priority=np.arange(100) % 10)
+    asyncio.run(send(ids, wait=True, properties={"key": np.arange(100)}, headers=headers))  # type: ignore[arg-type]
     assert sender.bodies == made(varied, 100)
     assert sender.columns == [*range(100)]
+    assert sender.priorities == [*range(10)] * 10
     assert variants.total_size(3, 0, 100) == sum(map(len, sender.bodies))
 
 
@@ -135,6 +143,40 @@ def test_properties_are_fixed_in_turn_or_skewed() -> None:
     tenants = Counter(columns["tenant"].tolist())
     assert tenants[1] / tenants[2] == pytest.approx(2, rel=0.15)
     assert tenants[1] / 20_000 == pytest.approx(1 / sum(1 / n for n in range(1, 101)), rel=0.05)
+
+
+def test_texts_and_headers_have_their_shares() -> None:
+    texts = {"colour": "70% red + 30% blue", "fixed": "eu", "shade": "zipf dark|light", "serial": "0 to 2147483647"}
+    columns = PropertyColumns(point(properties=texts)).of(2, 0, 20_000)
+    assert np.count_nonzero(columns["colour"] == "red") / 20_000 == pytest.approx(0.7, rel=0.03)
+    assert {*columns["fixed"].tolist()} == {"eu"}
+    assert np.count_nonzero(columns["shade"] == "dark") / 20_000 == pytest.approx(2 / 3, rel=0.03)
+    assert len({*columns["serial"].tolist()}) > 19_000
+    headers = HeaderColumns(point(priority="90% 4 + 10% 9", expires=600.0, key="zipf 100", seed=0)).of(2, 0, 20_000)
+    assert headers.priority is not None
+    assert headers.key is not None
+    assert Counter(headers.priority.tolist()).keys() == {4, 9}
+    assert headers.priority.tolist().count(9) / 20_000 == pytest.approx(0.1, rel=0.1)
+    assert headers.expires_s == 600.0
+    keys = Counter(headers.key.tolist())
+    assert keys["1"] / keys["2"] == pytest.approx(2, rel=0.15)
+    part = headers.rows(5, 7)
+    assert part.priority is not None
+    assert part.key is not None
+    assert (part.priority.tolist(), part.expires_s, part.key.tolist()) == (
+        headers.priority[5:7].tolist(), 600.0, headers.key[5:7].tolist(),
+    )  # fmt: skip
+
+
+def test_a_run_with_headers_is_exact(tmp_path: Path) -> None:
+    varied = point(
+        sizes=MIX, messages=300, producers=2, priority="4", expires=600.0, key="zipf 10",
+        properties={"colour": "70% red + 30% blue"}, selector="colour IN ('red', 'blue')",
+    )  # fmt: skip
+    folder = conducted(tmp_path, [varied], agents=1)
+    (run,) = rows(folder, "runs")
+    assert (run["status"], run["reason"]) == ("complete", "")
+    Recount.of(folder, run["run"]).check_counts(run)
 
 
 def test_a_run_with_varied_bodies_is_exact(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mqlab.study import Point, StudyError, load_study
+from mqlab.study import Point, StudyError, load_study, required_features
 from mqlab.study.language.rates import parse_profile
 from mqlab.study.load.body_files import decode_body
 from mqlab.study.load.property_values import PropertyValues, parse_property
@@ -76,11 +76,18 @@ def test_a_template_makes_bodies(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("7", PropertyValues(7, 7)),
-        ("1 to 8", PropertyValues(1, 8)),
-        ("0 to 3 in turn", PropertyValues(0, 3, in_turn=True)),
-        ("zipf 1000", PropertyValues(1, 1000, skew=1.0)),
-        ("zipf 10 by 1.5", PropertyValues(1, 10, skew=1.5)),
+        ("7", PropertyValues(range(7, 8))),
+        ("1 to 8", PropertyValues(range(1, 9))),
+        ("0 to 2147483647", PropertyValues(range(2**31))),
+        ("0 to 3 in turn", PropertyValues(range(4), in_turn=True)),
+        ("zipf 1000", PropertyValues(range(1, 1001), skew=1.0)),
+        ("zipf 10 by 1.5", PropertyValues(range(1, 11), skew=1.5)),
+        ("blue", PropertyValues(("blue",))),
+        ("red|dark green|7", PropertyValues(("red", "dark green", "7"))),
+        ("red|green in turn", PropertyValues(("red", "green"), in_turn=True)),
+        ("zipf red|green|blue by 2", PropertyValues(("red", "green", "blue"), skew=2.0)),
+        ("70% red, 30% dark green", PropertyValues(("red", "dark green"), shares=(0.7, 0.3))),
+        ("90% 4 + 10% 9", PropertyValues((4, 9), shares=(0.9, 0.1))),
     ],
 )
 def test_values_of_a_property(text: str, values: PropertyValues) -> None:
@@ -125,7 +132,15 @@ def test_a_recorded_load_is_a_profile_that_begins_again(write: Write) -> None:
         ("{message: {size: 12B, properties: {seq: 1}}}", "take another name"),
         ("{message: {size: 12B, properties: {tenant: zipf 1}}}", "from 2 to 1,000,000"),
         ("{message: {size: 12B, properties: {tenant: 8 to 1}}}", "above the first"),
-        ("{message: {size: 12B, properties: {tenant: blue}}}", "is not a property's value"),
+        ("{message: {size: 12B, properties: {tenant: 1 too 8}}}", "is not a property's value"),
+        ("{message: {size: 12B, properties: {tenant: dark blue}}}", "is not a property's value"),
+        ("{message: {size: 12B, properties: {tenant: red|red}}}", "a text is there twice"),
+        ("{message: {size: 12B, properties: {tenant: blue in turn}}}", "one value cannot come in turn"),
+        ("{message: {size: 12B, properties: {tenant: 60% a + 30% b}}}", "make 90%, not 100%"),
+        ("{message: {size: 12B, properties: {tenant: 50% a + 50% a}}}", "a is there twice"),
+        ("{message: {size: 12B, priority: 5 to 12}}", "is not a priority"),
+        ("{message: {size: 12B, priority: high}}", "is not a priority"),
+        ("{message: {size: 12B, expires: 0s}}", "is too short"),
         ("{message: {size: 12B}, rate: 0/s for 5s then 0/s}", "has no messages"),
         ("{message: {size: 12B}, rate: 0/s}", "is not a rate"),
         ("{message: {size: 12B}, rate: 5/s then again}", "has no end"),
@@ -150,6 +165,51 @@ def test_what_a_load_cannot_be(write: Write, tmp_path: Path, scenario: str, reas
     with pytest.raises(StudyError, match=r"my\.yaml:5: ") as error:
         load_study(path)
     assert reason in str(error.value)
+
+
+def test_headers_are_parameters(write: Write) -> None:
+    none, some = points(write, '{message: {size: 12B, priority: [none, "90% 4, 10% 9"], expires: 10min, key: zipf 9}}')
+    assert (none.name, none.priority, none.expires, none.key) == ("priority=none", "", 600.0, "zipf 9")
+    assert (some.name, some.priority) == ("priority=90% 4 + 10% 9", "90% 4 + 10% 9")
+    assert none.has_headers
+    assert not points(write, "{message: {size: 12B}}")[0].has_headers
+    needed = required_features(some)
+    assert {"priority", "expiry", "keys"} <= {*needed}
+    assert not {"properties", "selectors"} & {*needed}
+
+
+def test_destinations_have_shares(write: Write) -> None:
+    text = "study: m\ntitle: M\nscenarios:\n  A: {queues: 3, producers: 5, consumers: 3, message: {size: 12B}, "
+    listed, skewed = load_study(write(text + 'rate: 100/s, shares: ["50%, 30%, 20%", zipf]}')).points("full")
+    assert listed.name == "shares=50% + 30% + 20%"
+    # Destinations 0 and 1 have two producers each.
+    assert [round(100 / listed.rate_parts(destination)) for destination in range(3)] == [25, 15, 20]
+    assert sum(100 / skewed.rate_parts(number % 3) for number in range(5)) == pytest.approx(100)
+    counted = listed.model_copy(update={"messages": 101})
+    sent = [counted.message_share(number) or 0 for number in range(5)]
+    assert (sent, sum(sent)) == ([25, 16, 20, 25, 15], 101)
+    for parameters, reason in (
+        ("shares: 50% + 50%, rate: 1/s", "are 2 shares, and there are 3"),
+        ("shares: zipf", "need a rate or a number of messages"),
+        ("shares: 50% + 50% + 1%, rate: 1/s", "make 100%"),
+    ):
+        with pytest.raises(StudyError, match=reason):
+            load_study(write(f"{text}{parameters}}}"))
+
+
+def test_properties_need_no_selectors(write: Write) -> None:
+    (with_properties,) = points(write, "{message: {size: 12B, properties: {tenant: zipf 9}}}")
+    assert "properties" in required_features(with_properties)
+    assert "selectors" not in required_features(with_properties)
+    (with_selector,) = points(write, "{message: {size: 12B}, selector: seq >= 0}")
+    assert {"properties", "selectors"} <= {*required_features(with_selector)}
+
+
+@pytest.mark.parametrize("header", ["priority: 4", "expires: 1h", "key: a|b", "properties: {tenant: 7}"])
+def test_requests_have_no_headers(write: Write, header: str) -> None:
+    text = "study: m\ntitle: M\nscenarios:\n  A: {pattern: request-reply, queues: 1, requesters: 1, responders: 1, "
+    with pytest.raises(StudyError, match=f"message.{header.partition(':')[0]} does not belong"):
+        load_study(write(f"{text}message: {{size: 24B, {header}}}}}"))
 
 
 def test_a_body_of_a_reply_has_room_for_two_ids(write: Write) -> None:

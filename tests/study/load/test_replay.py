@@ -50,7 +50,22 @@ def test_the_study_has_the_load_of_the_trace(tmp_path: Path) -> None:
     assert (queues.bodies, queues.persistent, queues.phases.measure) == ("50% 100B, 50% 1KB", True, 4.0)
     assert queues.profile == "3/s for 1000ms then 0/s for 2000ms then 1/s for 1000ms then again"
     assert (topics.bodies, topics.persistent, topics.profile) == ("24B", False, "5/s for 1000ms then again")
-    assert '"queue:a 50 %, queue:b 50 %"' in made.text
+    assert (queues.shares, topics.shares) == ("50% + 50%", "")
+    assert '"queue:a, queue:b"' in made.text
+
+
+def test_destinations_keep_their_shares(tmp_path: Path) -> None:
+    puts = [record("put", 0, f"queue:{name}", messages=count) for name, count in (("a", 1), ("b", 5), ("c", 3))]
+    made = replay_study(trace(tmp_path, *puts), "mine")
+    assert "    shares: 55.56% + 33.33% + 11.11%\n" in made.text
+    many = [record("put", 0, f"queue:{number}") for number in range(151)]
+    assert "shares:" not in replay_study(trace(tmp_path, *many), "mine").text
+    (tmp_path / "many").mkdir()
+    for name, text in (files := replay_study(trace(tmp_path, *many[:150]), "mine")).files.items():
+        (tmp_path / "many" / name).write_text(text)
+    (tmp_path / "many" / "study.yaml").write_text(files.text)
+    (point,) = load_study(tmp_path / "many").points("full")
+    assert point.destinations == len(point.shares.split(" + ")) == 150
 
 
 def test_many_sizes_keep_their_mean_and_their_tail(tmp_path: Path) -> None:

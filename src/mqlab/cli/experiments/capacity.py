@@ -14,6 +14,7 @@ from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
 from mqlab.cli.options import AgentsOption, IgnoreNoiseOption, JsonOption, RunsOption
 from mqlab.cli.run import interleaved_systems, run_study
+from mqlab.cli.terminal.completion import complete_study, complete_system
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.json_values import JsonObject
@@ -34,11 +35,18 @@ _CODES: Final = {"found": Exit.OK, "above": Exit.OK, "below": Exit.GOAL_MISSED, 
 def capacity(
     system: Annotated[
         list[str],
-        typer.Argument(metavar="SYSTEM", help="NAME or NAME:setting=value,...; the runs of several take turns."),
+        typer.Argument(
+            metavar="SYSTEM",
+            help="NAME or NAME:setting=value,...; the runs of several take turns.",
+            autocompletion=complete_system,
+        ),
     ],
     goal: Annotated[str, typer.Option(help="A duration and its limit, such as 'latency.p99 < 10ms'.")],
     study: Annotated[
-        str | None, typer.Option(metavar="STUDY|FILE", help="The study of the load; default: a queue, 1 KiB.")
+        str | None,
+        typer.Option(
+            metavar="STUDY|FILE", help="The study of the load; default: a queue, 1 KiB.", autocompletion=complete_study
+        ),
     ] = None,
     scenario: Annotated[str | None, typer.Option(help="Its scenario; default: the only one.")] = None,
     within: Annotated[str, typer.Option(help="How close to the limit the rate is found.")] = "1.5%",

@@ -26,6 +26,7 @@ from mqlab.cli.results.finish import (
 )
 from mqlab.cli.results.gates import FailIfOption, exit_with_gates, parse_gates
 from mqlab.cli.run import interleaved_systems, run_study
+from mqlab.cli.terminal.completion import complete_study, complete_system
 from mqlab.cli.terminal.console import Exit, fail, io_reason, say, show_json
 from mqlab.cli.terminal.exit_status import exit_with_worst
 from mqlab.cli.terminal.pipeline_time import PipelineTime
@@ -79,12 +80,25 @@ class ComparedRuns:
 
 
 def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="A system (NAME:setting=value,...), or a run folder.")],
+    base: Annotated[
+        str,
+        typer.Argument(
+            metavar="BASE", help="A system (NAME:setting=value,...), or a run folder.", autocompletion=complete_system
+        ),
+    ],
     new: Annotated[
-        str | None, typer.Argument(metavar="NEW", help="The other one. Without it: the two systems of one run.")
+        str | None,
+        typer.Argument(
+            metavar="NEW",
+            help="The other one. Without it: the two systems of one run.",
+            autocompletion=complete_system,
+        ),
     ] = None,
     study: Annotated[
-        str | None, typer.Option(metavar="STUDY|FILE", help="Run this study on the two systems, in turns.")
+        str | None,
+        typer.Option(
+            metavar="STUDY|FILE", help="Run this study on the two systems, in turns.", autocompletion=complete_study
+        ),
     ] = None,
     scale: Annotated[str, typer.Option(help="quick, standard or full.")] = DEFAULT_SCALE,
     only: OnlyOption = None,

@@ -16,6 +16,7 @@ from mqlab.cli.experiments.workload import workload_parameters
 from mqlab.cli.measure import ConfOption, MasterOption, spark_target
 from mqlab.cli.options import AgentsOption, IgnoreNoiseOption, JsonOption, RunsOption
 from mqlab.cli.run import run_study
+from mqlab.cli.terminal.completion import complete_system
 from mqlab.cli.terminal.console import Exit, fail, say, show, show_json, table_of
 from mqlab.cli.terminal.pipeline_time import PipelineTime
 from mqlab.events.folder import RunFolder
@@ -48,7 +49,9 @@ def overhead(
     setting: Annotated[
         list[str], typer.Option(help="KEY=VALUE,VALUE...: values to compare with the system's present one.")
     ],
-    system: Annotated[str, typer.Option(help="NAME or NAME:setting=value,...")] = "embedded",
+    system: Annotated[
+        str, typer.Option(help="NAME or NAME:setting=value,...", autocompletion=complete_system)
+    ] = "embedded",
     workload: Annotated[
         str | None, typer.Option(metavar="STUDY:SCENARIO", help="The load; default: requests and replies of 2 KiB.")
     ] = None,

@@ -7,12 +7,15 @@ import typer
 
 from mqlab.cache import cache
 from mqlab.cli.systems.names import AsJson, load_default, parse_or_fail
+from mqlab.cli.terminal.completion import complete_system
 from mqlab.cli.terminal.console import Exit, fail, say, show_json
 from mqlab.systems import SYSTEMS, System, SystemFailedError
 
 
 def install_some(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", show_default=False)] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", show_default=False, autocompletion=complete_system)
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="All systems.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     as_json: AsJson = False,

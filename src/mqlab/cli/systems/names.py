@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from mqlab.cli.terminal.completion import complete_system
 from mqlab.cli.terminal.console import Exit, fail
 from mqlab.runner.capability import driver_class
 from mqlab.systems import SYSTEMS, System, SystemFailedError, SystemSettingError, system
@@ -13,7 +14,9 @@ _EMBEDDED: Final = "embedded"
 # In place of a name: every system that can be measured here now.
 _INSTALLED: Final = "installed"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-SystemArgument = Annotated[str, typer.Argument(metavar="NAME[:setting=value,...]", show_default=False)]
+SystemArgument = Annotated[
+    str, typer.Argument(metavar="NAME[:setting=value,...]", show_default=False, autocompletion=complete_system)
+]
 
 
 def parse_or_fail(text: str) -> System:

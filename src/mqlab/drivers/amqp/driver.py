@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from mqlab.drivers import api
 from mqlab.drivers.amqp.client import AmqpChannel, AmqpClient
-from mqlab.drivers.amqp.links import AmqpReceiver, AmqpSender
+from mqlab.drivers.amqp.links import LACKS, AmqpReceiver, AmqpSender
 from mqlab.drivers.amqp.request_reply import AmqpRequester, AmqpResponder
 from mqlab.wire.amqp.content import AmqpPublisher
 from mqlab.wire.amqp.handshake import AmqpHandshake
@@ -22,6 +22,7 @@ class AmqpDriver(api.Driver):
     lacks: ClassVar[Mapping[str, str]] = {
         "selectors": "an AMQP 0-9-1 consumer gets all that is on its queue",
         "retrieval by correlation id": "a consumer cannot choose messages: each requester has its own queue",
+        **LACKS,
         "bindings": "AMQP needs a connection",
         "distributed": "there are no channels between brokers in this driver",
     }

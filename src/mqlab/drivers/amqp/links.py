@@ -1,11 +1,15 @@
 """Links of the AMQP 0-9-1 driver: sender and receiver."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from mqlab.drivers.amqp.client import AmqpChannel
-from mqlab.drivers.api import Acknowledge, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.api import Acknowledge, Matrix, MessageHeaders, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.common.message_rows import expires_ms, message_rows
 from mqlab.drivers.common.received_batch import join_runs
 from mqlab.wire.amqp.content import AmqpPublisher
+
+LACKS: Final[Mapping[str, str]] = {"keys": "AMQP 0-9-1 has no message groups"}
 
 # Bytes of one write: a batch of large messages takes several.
 _WRITE_BYTES: Final = 256 * 1024
@@ -22,17 +26,38 @@ class AmqpSender(Sender):
         self._publishing = publishing
         self._transacted = transacted
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        if properties is not None:
-            raise DriverError("properties are for selectors, and RabbitMQ has none")
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
+        encode: Callable[[Matrix], bytes] = self._publishing.batch
+        if properties is not None or headers is not None:
+            encode = self._encoder(len(bodies), properties, headers)
         if wait:
             await self._channel.enable_confirms()
         rows = max(1, _WRITE_BYTES // self._publishing.row_size(bodies.shape[1]))
         for first in range(0, len(bodies), rows):
             part = bodies[first : first + rows]
-            await self._channel.publish(self._publishing.batch(part), len(part))
+            await self._channel.publish(encode(part), len(part))
         if wait:
             await self._channel.wait_confirmed()
+
+    def _encoder(
+        self, count: int, properties: Properties | None, headers: MessageHeaders | None
+    ) -> Callable[[Matrix], bytes]:
+        """Encodes the next messages of a batch, each with its properties and headers."""
+        if headers is not None:
+            headers.check(LACKS)
+        rows, expires = iter(message_rows(count, properties, headers)), expires_ms(headers)
+
+        def encode(bodies: Matrix) -> bytes:
+            return b"".join([
+                self._publishing.message(
+                    body.tobytes(), headers=row.properties, priority=row.priority, expires_ms=expires
+                )
+                for body, row in zip(bodies, rows, strict=False)
+            ])  # fmt: skip
+
+        return encode
 
     async def wait_accepted(self, max_pending: int) -> None:
         await self._channel.wait_accepted(max_pending)

@@ -4,6 +4,7 @@ A link to the broker's coordinator declares and discharges transactions.
 """
 
 import itertools
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +18,20 @@ from mqlab.drivers.amqp10.messages import (
     decode,
     encode_application_properties,
     encode_before_body,
+    encode_group,
     encode_header,
 )
-from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
+from mqlab.drivers.api import (
+    DriverError,
+    Matrix,
+    MessageHeaders,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    ReceiverOptions,
+    Sender,
+)
+from mqlab.drivers.common.message_rows import expires_ms, message_rows
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S
 from mqlab.wire.native.bodies import Bodies
 
@@ -183,21 +195,20 @@ class Amqp10Sender(Sender):
     ) -> None:
         self._sending = sending
         self._transactions = transactions
+        self._persistent = persistent
         self._header = encode_header(persistent=persistent)
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         rows, size = bodies.shape
         data = np.ascontiguousarray(bodies).tobytes()
         bodies_of = [data[at : at + size] for at in range(0, rows * size, size)]
-        if properties is None:
+        if properties is None and headers is None:
             before = encode_before_body(size, self._header)
             messages = [before + body for body in bodies_of]
         else:
-            columns = [(name, values.tolist()) for name, values in properties.items()]
-            sections = [
-                self._header + encode_application_properties([(name, values[row]) for name, values in columns])
-                for row in range(rows)
-            ]
+            sections = self._sections(rows, properties, headers)
             messages = [
                 encode_before_body(size, section) + body for section, body in zip(sections, bodies_of, strict=True)
             ]
@@ -207,6 +218,16 @@ class Amqp10Sender(Sender):
         await self._sending.send(messages, settled=settled, transaction=self._transactions)
         if wait:
             await self._sending.wait_confirmed()
+
+    def _sections(self, count: int, properties: Properties | None, headers: MessageHeaders | None) -> list[bytes]:
+        """The sections before the body of each message."""
+        expires, header = expires_ms(headers), partial(encode_header, persistent=self._persistent)
+        return [
+            header(priority=row.priority, expires_ms=expires)
+            + (encode_group(row.key) if row.key is not None else b"")
+            + (encode_application_properties(row.properties.items()) if row.properties else b"")
+            for row in message_rows(count, properties, headers)
+        ]
 
     async def commit(self) -> None:
         if self._transactions is not None:

@@ -9,7 +9,18 @@ from typing import Final
 import jpype
 import numpy as np
 
-from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.api import (
+    DriverError,
+    Integers,
+    Matrix,
+    MessageHeaders,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Sender,
+    Texts,
+)
+from mqlab.drivers.common.message_rows import expires_ms
 from mqlab.drivers.common.timeouts import BLOCKED_TIMEOUT_S, with_timeout
 from mqlab.drivers.jms.calls import DirectBuffer, JavaCalls
 from mqlab.drivers.jms.jvm import JavaObject
@@ -39,21 +50,29 @@ class JmsSender(Sender):
         self._submitted_messages = 0
         # After the first `wait_accepted`, Java completes a send only when the broker has accepted it.
         self._reports_accepted = False
-        self._no_properties = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
+        self._no_columns = (jpype.JArray(jpype.JString)(0), jpype.JArray(jpype.JObject)(0))
         self._closed = False
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         rows, size = bodies.shape
         java = self._java
         # In JMS, `send` of a single persistent message always returns after its confirmation.
         if wait and self._open_waiting is not None and not (self._persistent and rows == 1):
             self._waiting_java = java = self._waiting_java or await self._open_waiting()
         memory = self._free.pop() if self._free else DirectBuffer()
-        names, columns = self._no_properties if properties is None else self._columns(properties)
+        names, columns = self._no_columns
+        if properties is not None or headers is not None:
+            names, columns = self._columns(properties or {}, headers or MessageHeaders())
         buffer = memory.put(bodies.reshape(-1))
         reported = self._reports_accepted and not wait
         self._submitted.append(
-            (self._calls.submit(java.send, buffer, rows, size, wait, reported, names, columns), memory, rows)
+            (
+                self._calls.submit(java.send, buffer, rows, size, wait, reported, names, columns, expires_ms(headers)),
+                memory,
+                rows,
+            )
         )
         self._submitted_messages += rows
         while self._submitted and (wait or self._submitted[0][0].done() or self._has_submitted_enough()):
@@ -96,15 +115,20 @@ class JmsSender(Sender):
         await self._calls.wait(done, BLOCKED_TIMEOUT_S)
         self._free.append(memory)
 
-    def _columns(self, properties: Properties) -> tuple[JavaObject, JavaObject]:
+    def _columns(self, properties: Properties, headers: MessageHeaders) -> tuple[JavaObject, JavaObject]:
+        named: dict[str, Integers | Texts] = {**properties}
+        if headers.priority is not None:
+            named["JMSPriority"] = headers.priority.astype(np.int32)
+        if headers.key is not None:
+            named["JMSXGroupID"] = headers.key
         kinds = {"i8": jpype.JLong, "i4": jpype.JInt, "f8": jpype.JDouble}
         columns = []
-        for name, values in properties.items():
-            kind = kinds.get(values.dtype.str[1:])
+        for name, values in named.items():
+            kind = jpype.JString if values.dtype.kind == "U" else kinds.get(values.dtype.str[1:])
             if kind is None:
                 raise DriverError(f"the jms driver cannot send the property {name!r} of type {values.dtype}")
-            columns.append(jpype.JArray(kind)(values))
-        return jpype.JArray(jpype.JString)(list(properties)), jpype.JArray(jpype.JObject)(columns)
+            columns.append(jpype.JArray(kind)(values.tolist() if kind is jpype.JString else values))
+        return jpype.JArray(jpype.JString)(list(named)), jpype.JArray(jpype.JObject)(columns)
 
 
 class JmsReceiver(Receiver):

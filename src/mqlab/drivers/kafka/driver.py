@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 from mqlab.drivers import api
 from mqlab.drivers.kafka.client import KafkaClient
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread
-from mqlab.drivers.kafka.links import LINGER_MS, KafkaProducer, KafkaReceiver, KafkaSender
+from mqlab.drivers.kafka.links import LACKS, LINGER_MS, KafkaProducer, KafkaReceiver, KafkaSender
 from mqlab.drivers.kafka.request_reply import KafkaRequester, KafkaResponder, ReplyReader
 
 _REPLY_CAPACITY: Final = 10_000
@@ -27,6 +27,7 @@ _next_partition: Final = count()
 class KafkaDriver(api.Driver):
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "client acknowledgement": "Kafka acknowledges a position, not messages",
+        **LACKS,
         "selectors": "Kafka cannot choose messages by their properties",
         "retrieval by correlation id": "a topic of Kafka is read in its order: every requester reads all replies",
         "depth": "a topic of Kafka keeps what was consumed",

@@ -8,11 +8,28 @@ from typing import Final
 import numpy as np
 from confluent_kafka import KafkaError
 
-from mqlab.drivers.api import NOT_TRANSACTED, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.api import (
+    NOT_TRANSACTED,
+    DriverError,
+    Matrix,
+    MessageHeaders,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Sender,
+    Texts,
+)
+from mqlab.drivers.common.message_rows import message_rows
 from mqlab.drivers.common.timeouts import ANSWER_TIMEOUT_S
 from mqlab.drivers.kafka.client import KafkaClient
 from mqlab.drivers.kafka.consumer_thread import ConsumerThread, PartitionOffset
-from mqlab.drivers.kafka.producer import LibrdkafkaProducer, describe_error, messages_of
+from mqlab.drivers.kafka.producer import (
+    PARTITION_OF_KEY,
+    LibrdkafkaProducer,
+    RecordKeys,
+    describe_error,
+    messages_of,
+)
 
 # Unconfirmed messages and KiB of one producer before it waits.
 _MAX_UNCONFIRMED: Final = 100_000
@@ -20,6 +37,7 @@ _MAX_UNCONFIRMED_KIB: Final = 64 << 10
 # How long the library collects messages for a batch, if no role waits for them.
 LINGER_MS: Final = 5
 _RETRY_INTERVAL_S: Final = 0.002
+LACKS: Final[Mapping[str, str]] = {"priority": "Kafka has no priorities", "expiry": "single records do not expire"}
 # Error codes of messages that an aborted transaction has purged.
 _PURGED: Final = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 
@@ -44,10 +62,13 @@ class KafkaProducer:
             await self._client.run_blocking(self.library.init_transactions, ANSWER_TIMEOUT_S)
         await self._client.run_blocking(self.library.wait_topic, topic, ANSWER_TIMEOUT_S)
 
-    async def send(self, topic: str, bodies: Matrix, partition: int) -> None:
+    async def send(self, topic: str, bodies: Matrix, partition: int, keys: Texts | None = None) -> None:
         """Return when the library has queued all messages."""
         bodies = np.ascontiguousarray(bodies)
         messages = messages_of(bodies)
+        if keys is not None:
+            record_keys = RecordKeys(keys)
+            record_keys.add_to(messages)
         while len(messages := messages[self.library.send(topic, messages, partition) :]):
             await self._wait_writable()
         self.check()
@@ -57,6 +78,18 @@ class KafkaProducer:
         while not self.library.send_one(topic, body, key, partition):
             await self._wait_writable()
         self.check()
+
+    async def send_with_headers(
+        self, topic: str, bodies: Matrix, partition: int, properties: Properties, headers: MessageHeaders | None
+    ) -> None:
+        """The same for messages that have properties, which are sent as text."""
+        for body, row in zip(bodies, message_rows(len(bodies), properties, headers), strict=True):
+            values = {name: str(value).encode() for name, value in row.properties.items()}
+            key = None if row.key is None else row.key.encode()
+            while not self.library.send_with_headers(topic, body.tobytes(), key, partition, values):
+                await self._wait_writable()
+        self.check()
+        await asyncio.sleep(0)
 
     async def flush(self) -> None:
         """Return when all messages are confirmed."""
@@ -85,7 +118,7 @@ class KafkaProducer:
 
 
 class KafkaSender(Sender):
-    """Sends all messages to one partition, so that they keep their order."""
+    """Sends all messages to one partition, so that they keep their order; those with keys to the one of their key."""
 
     def __init__(
         self, client: KafkaClient, producer: KafkaProducer, topic: str, partition: int, *, transacted: bool
@@ -97,15 +130,32 @@ class KafkaSender(Sender):
         self._transacted = transacted
         self._in_transaction = False
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        if properties is not None:
-            raise DriverError("Kafka cannot choose messages by their properties")
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         if self._transacted and not self._in_transaction:
             await self._client.run_blocking(self._producer.library.begin_transaction)
             self._in_transaction = True
-        await self._producer.send(self._topic, bodies, self._partition)
+        if properties is None and headers is None:
+            await self._producer.send(self._topic, bodies, self._partition)
+        else:
+            await self._send_with_columns(bodies, properties, headers)
         if wait:
             await self._producer.flush()
+
+    async def _send_with_columns(
+        self, bodies: Matrix, properties: Properties | None, headers: MessageHeaders | None
+    ) -> None:
+        keys, partition = None, self._partition
+        if headers is not None:
+            headers.check(LACKS)
+            keys = headers.key
+        if keys is not None:
+            partition = PARTITION_OF_KEY
+        if properties is None:
+            await self._producer.send(self._topic, bodies, partition, keys)
+        else:
+            await self._producer.send_with_headers(self._topic, bodies, partition, properties, headers)
 
     async def commit(self) -> None:
         if not self._transacted:

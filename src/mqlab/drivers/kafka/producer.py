@@ -7,20 +7,24 @@ which costs five times as much as sending it.
 import ctypes
 import weakref
 from collections.abc import Callable, Mapping
-from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_void_p
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from confluent_kafka import KafkaError, cimpl
 
-from mqlab.drivers.api import DriverError, Matrix
+from mqlab.drivers.api import DriverError, Matrix, Texts
 
 _PRODUCER: Final = 0
 # The library copies bodies and keys, so the caller may reuse them after the call.
 _COPY: Final = 2
 _QUEUED_AND_IN_FLIGHT: Final = 1 | 2
 _DELIVERY, _ERROR = 0x1, 0x8
+# The arguments of rd_kafka_producev: pairs of one of these and its values.
+_END, _TOPIC, _PARTITION, _VALUE, _KEY, _FLAGS, _HEADER = 0, 2, 3, 4, 5, 7, 9
+# The library chooses the partition by the key.
+PARTITION_OF_KEY: Final = -1
 _ERROR_TEXT_BYTES: Final = 512
 
 
@@ -65,6 +69,8 @@ def _library() -> ctypes.CDLL:
         ("metadata_destroy", None, c_void_p),
         ("produce", c_int, c_void_p, c_int32, c_int, c_char_p, c_size_t, c_char_p, c_size_t, c_void_p),
         ("produce_batch", c_int, c_void_p, c_int32, c_int, c_void_p, c_int),
+        # It has further arguments, for which there are no types.
+        ("producev", c_int),
         ("last_error", c_int),
         ("flush", c_int, c_void_p, c_int),
         ("outq_len", c_int, c_void_p),
@@ -78,7 +84,7 @@ def _library() -> ctypes.CDLL:
         ("err2str", c_char_p, c_int),
     ):
         function = getattr(library, f"rd_kafka_{name}")
-        function.restype, function.argtypes = result, arguments
+        function.restype, function.argtypes = result, arguments or None
     return library
 
 
@@ -92,6 +98,20 @@ def messages_of(bodies: Matrix) -> Messages:
     messages["body"] = np.arange(rows, dtype=np.uint64) * np.uint64(size) + np.uint64(bodies.ctypes.data)
     messages["size"] = size
     return messages
+
+
+class RecordKeys:
+    """The keys of messages. It must stay alive until they are sent."""
+
+    def __init__(self, keys: Texts) -> None:
+        encoded = [key.encode() for key in keys.tolist()]
+        sizes = np.fromiter(map(len, encoded), np.uint64, len(encoded))
+        self._data = np.frombuffer(b"".join(encoded), np.uint8)
+        self._sizes = sizes
+        self._begins = np.uint64(self._data.ctypes.data) + np.cumsum(sizes) - sizes
+
+    def add_to(self, messages: Messages) -> None:
+        messages["key"], messages["key_size"] = self._begins, self._sizes
 
 
 class LibrdkafkaProducer:
@@ -130,6 +150,23 @@ class LibrdkafkaProducer:
             return True
         _check_full(_rd.rd_kafka_last_error())
         return False
+
+    def send_with_headers(
+        self, topic: str, body: bytes, key: bytes | None, partition: int, headers: Mapping[str, bytes]
+    ) -> bool:
+        """Queue a message; return False if the library's queue is full."""
+        arguments: list[object] = [
+            _TOPIC, c_void_p(self._topic(topic)), _PARTITION, c_int32(partition), _FLAGS, _COPY,
+            _VALUE, body, c_size_t(len(body)),
+        ]  # fmt: skip
+        if key is not None:
+            arguments += [_KEY, key, c_size_t(len(key))]
+        for name, value in headers.items():
+            arguments += [_HEADER, name.encode(), value, c_ssize_t(len(value))]
+        error = _rd.rd_kafka_producev(c_void_p(self._rk), *arguments, _END)
+        if error:
+            _check_full(error)
+        return not error
 
     def flush(self, timeout_s: float) -> int:
         """Wait for all confirmations; return the number of messages that are still unconfirmed."""

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from mqlab.drivers import api
 from mqlab.drivers.mqtt.client import MqttClient
-from mqlab.drivers.mqtt.links import MqttReceiver, MqttSender
+from mqlab.drivers.mqtt.links import LACKS, LACKS_3, MqttReceiver, MqttSender
 from mqlab.drivers.mqtt.request_reply import MqttRequester, MqttResponder
 from mqlab.wire.mqtt.packets import Connect, Version
 
@@ -22,6 +22,7 @@ class MqttDriver(api.Driver):
     lacks: ClassVar[Mapping[str, str]] = {
         "transactions": "MQTT has none",
         "client acknowledgement": "MQTT sends what was not acknowledged to the same session only, never to another",
+        **LACKS,
         "selectors": "MQTT messages are chosen by topic only",
         "retrieval by correlation id": "an MQTT client cannot choose messages: each requester has its own topic",
         "depth": "an MQTT topic keeps no messages, and cannot be asked",
@@ -43,6 +44,7 @@ class Mqtt3Driver(MqttDriver):
     version: ClassVar[Version] = 4
     lacks: ClassVar[Mapping[str, str]] = {
         **MqttDriver.lacks,
+        **LACKS_3,
         "queues": "MQTT 3.1.1 has no shared subscriptions",
         "competing consumers": "MQTT 3.1.1 has no shared subscriptions",
         "request/reply": "MQTT 3.1.1 messages cannot say where their reply should go",

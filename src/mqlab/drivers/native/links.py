@@ -11,14 +11,24 @@ import pyarrow as pa
 
 from mqlab.client import aio
 from mqlab.client.errors import MessagingError
-from mqlab.client.headers import Int
-from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.client.headers import Headers, Int
+from mqlab.drivers.api import (
+    DriverError,
+    Integers,
+    Matrix,
+    MessageHeaders,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Sender,
+    Texts,
+)
 from mqlab.wire.native.bodies import BINARY, Bodies, MalformedPayloadError, encode_equal
 from mqlab.wire.native.columns import PROPERTY, encode_columns
 
 # Messages that one call of the driver returns at most: its time holds for all of them.
 _MAX_RECEIVED: Final = 4096
-Column = np.ndarray[tuple[int], np.dtype[np.integer]]
+_NO_HEADERS: Final = Headers()
 
 
 @contextmanager
@@ -51,12 +61,14 @@ class NativeSender(_NativeLink, Sender):
         self._persistent = persistent
         self.frames: int = 0
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         """Messages have ids and timestamps, as those of any application."""
         messages: list[bytes] = column_of(bodies).tolist()
         try:
-            if self._persistent or wait or properties is not None:
-                await self._send_singles(messages, wait, properties)
+            if self._persistent or wait or properties is not None or headers is not None:
+                await self._send_singles(messages, wait, properties, headers)
             else:
                 send = self._producer.send
                 for body in messages:
@@ -83,12 +95,15 @@ class NativeSender(_NativeLink, Sender):
         await super().close()
         self.frames = self._producer.frames
 
-    async def _send_singles(self, messages: list[bytes], wait: bool, properties: Properties | None) -> None:
+    async def _send_singles(
+        self, messages: list[bytes], wait: bool, properties: Properties | None, headers: MessageHeaders | None
+    ) -> None:
         """One frame each. The plain `send` always confirms a persistent message, and no other."""
         sends = []
+        of_rows = [_NO_HEADERS] * len(messages) if headers is None else _headers_of_rows(headers, len(messages))
         for row, body in enumerate(messages):
             values = {name: _typed(values, row) for name, values in (properties or {}).items()}
-            payload = self._producer.encoder.message(body, {}, values)
+            payload = self._producer.encoder.message(body, of_rows[row], values)
             send = self._producer.send_batch(payload, persistent=self._persistent, confirm=wait)
             if wait:
                 sends.append(send)
@@ -135,10 +150,22 @@ class NativeReceiver(_NativeLink, Receiver):
         return ReceivedBatch(Bodies.of(bodies), message.redelivered)
 
 
-def _typed(values: Column, row: int) -> int:
-    """A whole number of the client library's type for the column."""
-    value: int = values.item(row)
-    return value if values.dtype == np.int64 else Int(value)
+def _typed(values: Integers | Texts, row: int) -> int | str:
+    """A value of the client library's type for the column."""
+    value: int | str = values.item(row)
+    return value if isinstance(value, str) or values.dtype == np.int64 else Int(value)
+
+
+def _headers_of_rows(headers: MessageHeaders, rows: int) -> list[Headers]:
+    common = Headers() if headers.expires_s is None else Headers(time_to_live=max(1, round(headers.expires_s * 1000)))
+    of_rows = [common.copy() for _ in range(rows)]
+    if headers.priority is not None:
+        for row, priority in zip(of_rows, headers.priority.tolist(), strict=True):
+            row["priority"] = priority
+    if headers.key is not None:
+        for row, key in zip(of_rows, headers.key.tolist(), strict=True):
+            row["group"] = key
+    return of_rows
 
 
 def column_of(bodies: Matrix) -> pa.Array:

@@ -14,7 +14,7 @@ from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient, NatsNames, escaped
 from mqlab.drivers.nats.jetstream import SHARED, JetStreamConsumer, create_consumer, create_stream, delete_consumer
-from mqlab.drivers.nats.links import JetStreamSender, NatsReceiver, NatsSender, NatsSubscription
+from mqlab.drivers.nats.links import LACKS, JetStreamSender, NatsReceiver, NatsSender, NatsSubscription
 from mqlab.drivers.nats.request_reply import JetStreamRequester, JetStreamResponder, NatsRequester, NatsResponder
 from mqlab.wire import nats
 
@@ -28,6 +28,7 @@ class NatsDriver(api.Driver):
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
         "transactions": "NATS has none",
         "client acknowledgement": "NATS acknowledges persistent messages only (JetStream)",
+        **LACKS,
         "selectors": "NATS chooses messages by subject only",
         "retrieval by correlation id": "each requester has an inbox of its own; what is not persistent is on no queue",
         "depth": "messages that are not persistent are on no queue (a queue group of NATS keeps nothing)",

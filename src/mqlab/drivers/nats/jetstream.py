@@ -4,9 +4,10 @@ import json
 from itertools import groupby
 from typing import Final
 
-from mqlab.drivers.api import DriverError, Matrix
+from mqlab.drivers.api import DriverError, Matrix, Properties
 from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
+from mqlab.drivers.common.message_rows import message_rows
 from mqlab.drivers.nats.client import NatsClient, NatsNames
 from mqlab.json_values import JsonObject
 from mqlab.wire import nats
@@ -87,9 +88,12 @@ class JetStreamPublisher:
         self._templates: dict[tuple[bytes, int], FrameTemplate] = {}
         self.wait_confirmed = self._confirmations.wait_confirmed
 
-    async def publish(self, subject: bytes, bodies: Matrix) -> None:
+    async def publish(self, subject: bytes, bodies: Matrix, properties: Properties | None = None) -> None:
         """Return when the messages are written. `wait_confirmed` waits for the confirmations."""
         size = bodies.shape[1]
+        if properties is not None:
+            await self._publish_with_headers(subject, bodies, properties)
+            return
         template = self._templates.get((subject, size))
         if template is None:
             template = self._templates[subject, size] = nats.template(subject, size, self._inbox)
@@ -98,6 +102,14 @@ class JetStreamPublisher:
             rows = bodies[first : first + max_rows]
             await self._confirmations.reserve(len(rows), max_rows)
             await self._client.send(template.filled(rows))
+
+    async def _publish_with_headers(self, subject: bytes, bodies: Matrix, properties: Properties) -> None:
+        messages = encode_with_headers(subject, bodies, properties, self._inbox)
+        max_rows = max(1, min(_MAX_UNCONFIRMED, _MAX_UNCONFIRMED_BYTES // (bodies.shape[1] + 1)))
+        for first in range(0, len(messages), max_rows):
+            part = messages[first : first + max_rows]
+            await self._confirmations.reserve(len(part), max_rows)
+            await self._client.send(b"".join(part))
 
     def publish_one(self, subject: bytes, body: bytes) -> None:
         """The caller waits for the confirmation, or for a reply, before it publishes many more."""
@@ -120,6 +132,13 @@ class JetStreamPublisher:
 
     def _handle_status_reply(self, headed: nats.HeaderMessage) -> None:
         self._confirmations.fail(f"no stream took a message: {headed.status} {headed.words}".rstrip())
+
+
+def encode_with_headers(subject: bytes, bodies: Matrix, properties: Properties, reply: bytes = b"") -> list[bytes]:
+    return [
+        nats.publish_with_headers(subject, body.tobytes(), nats.encode_headers(row.properties), reply)
+        for body, row in zip(bodies, message_rows(len(bodies), properties, None), strict=True)
+    ]
 
 
 class JetStreamConsumer:
@@ -182,7 +201,11 @@ class JetStreamConsumer:
             begin = end
 
     def _handle_status(self, headed: nats.HeaderMessage) -> None:
-        if headed.status in (404, 408):
+        if not headed.status:
+            # A message with properties.
+            body, run = Bodies.of([headed.body]), (1, headed.subject, headed.reply)
+            self._delivered(nats.SubscriptionBatch(headed.sid, body, [run]))
+        elif headed.status in (404, 408):
             self._free += int(headed.headers.get("Nats-Pending-Messages", "0"))
             self._pull()
         elif headed.status != 100:

@@ -1,14 +1,22 @@
 """Links of the NATS driver: senders to core NATS and to JetStream, and the receiver of both."""
 
-from mqlab.drivers.api import DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from collections.abc import Mapping
+from typing import Final
+
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties, ReceivedBatch, Receiver, Sender
 from mqlab.drivers.common.barriers import Barriers
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.nats.client import NatsClient, NatsNames
-from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher
+from mqlab.drivers.nats.jetstream import JetStreamConsumer, JetStreamPublisher, encode_with_headers
 from mqlab.wire import nats
 from mqlab.wire.equal_frames import FrameTemplate
+from mqlab.wire.native.bodies import Bodies
 
-NO_PROPERTIES = "NATS cannot choose messages by their properties"
+LACKS: Final[Mapping[str, str]] = {
+    "priority": "NATS has no priorities",
+    "expiry": "single messages of NATS do not expire in this driver",
+    "keys": "NATS messages have no keys beside their subject",
+}
 
 
 class NatsSender(Sender):
@@ -20,14 +28,19 @@ class NatsSender(Sender):
         self._templates: dict[int, FrameTemplate] = {}
         self._barriers = Barriers(client.ping)
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        if properties is not None:
-            raise DriverError(NO_PROPERTIES)
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
+        if headers is not None:
+            headers.check(LACKS)
         size = bodies.shape[1]
-        template = self._templates.get(size)
-        if template is None:
-            template = self._templates[size] = nats.template(self._subject, size)
-        await self._client.send(template.filled(bodies))
+        if properties is not None:
+            await self._client.send(b"".join(encode_with_headers(self._subject, bodies, properties)))
+        else:
+            template = self._templates.get(size)
+            if template is None:
+                template = self._templates[size] = nats.template(self._subject, size)
+            await self._client.send(template.filled(bodies))
         self._barriers.add(len(bodies))
         if wait:
             await self._barriers.wait_accepted()
@@ -46,10 +59,12 @@ class JetStreamSender(Sender):
         self._publisher = JetStreamPublisher(client)
         self._subject = names.stored.encode()
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        if properties is not None:
-            raise DriverError(NO_PROPERTIES)
-        await self._publisher.publish(self._subject, bodies)
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
+        if headers is not None:
+            headers.check(LACKS)
+        await self._publisher.publish(self._subject, bodies, properties)
         if wait:
             await self._publisher.wait_confirmed()
 
@@ -91,7 +106,9 @@ class NatsSubscription:
         self._inbox.put(delivered.bodies, tags)
 
     def _headed(self, headed: nats.HeaderMessage) -> None:
-        self._inbox.fail(f"a message with headers came to {headed.subject.decode()}: the lab sends none")
+        """A message with properties."""
+        body, run = Bodies.of([headed.body]), (1, headed.subject, headed.reply)
+        self._delivered(nats.SubscriptionBatch(headed.sid, body, [run]))
 
 
 class NatsReceiver(Receiver):

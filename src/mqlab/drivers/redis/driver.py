@@ -14,7 +14,7 @@ from mqlab.drivers import api
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis import request_reply
 from mqlab.drivers.redis.client import RedisClient
-from mqlab.drivers.redis.links import RedisReceiver, RedisSender
+from mqlab.drivers.redis.links import LACKS, RedisReceiver, RedisSender
 from mqlab.drivers.redis.streams import SHARED, RedisStream, StreamReader
 from mqlab.wire.native.bodies import Bodies
 
@@ -22,6 +22,7 @@ from mqlab.wire.native.bodies import Bodies
 class RedisDriver(api.Driver):
     reports_accepted = True
     lacks: ClassVar[Mapping[str, str]] = MappingProxyType({
+        **LACKS,
         "selectors": "Redis cannot choose messages by their properties",
         "retrieval by correlation id": "each requester has a list or a channel of its own for its replies",
     })  # fmt: skip

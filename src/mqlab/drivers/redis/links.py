@@ -1,8 +1,18 @@
 """Links of the Redis driver: sender and receiver."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from mqlab.drivers.api import NOT_TRANSACTED, DriverError, Matrix, Properties, ReceivedBatch, Receiver, Sender
+from mqlab.drivers.api import (
+    NOT_TRANSACTED,
+    DriverError,
+    Matrix,
+    MessageHeaders,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    Sender,
+)
 from mqlab.drivers.common.confirmations import ConfirmationCounter
 from mqlab.drivers.common.inbox import Inbox
 from mqlab.drivers.redis.client import RedisClient
@@ -13,6 +23,13 @@ from mqlab.wire.equal_frames import FrameTemplate
 # Unconfirmed messages and bytes of one sender before it waits.
 _MAX_UNCONFIRMED: Final = 65_536
 _MAX_UNCONFIRMED_BYTES: Final = 8 << 20
+
+LACKS: Final[Mapping[str, str]] = {
+    "properties": "a message of a Redis channel is its body; the driver's entries of streams are the same",
+    "priority": "Redis has no priorities",
+    "expiry": "entries of a Redis stream do not expire",
+    "keys": "Redis messages have no keys",
+}
 
 
 class RedisSender(Sender):
@@ -30,9 +47,13 @@ class RedisSender(Sender):
         self._in_transaction = False
         client.on_lost(self._confirmations.fail)
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         if properties is not None:
-            raise DriverError("Redis cannot choose messages by their properties")
+            raise DriverError(LACKS["properties"])
+        if headers is not None:
+            headers.check(LACKS)
         if self._transacted and not self._in_transaction:
             self._in_transaction = True
             # EXEC reports an error of MULTI.

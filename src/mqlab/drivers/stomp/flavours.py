@@ -1,6 +1,8 @@
 """Flavours of STOMP: how brokers name destinations, and which headers each understands."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from mqlab.drivers.api import DriverError
@@ -21,6 +23,10 @@ class StompFlavour:
     # Whether an ACK can be part of a transaction. If not, one cumulative ACK with a receipt has the same effect.
     transacted_acks: bool = True
     selectors: bool = True
+    # Headers of messages that it does not understand: features of `mqlab.study.FEATURES`, each with the reason.
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    # The header after whose time a message expires: in ms since 1970, or from now on.
+    expires: Literal["expires", "expiration"] = "expires"
     # Prefix of a selector that compares numbers: all STOMP headers are text.
     numbers: str = ""
     # The header that names a durable subscription; "": the id names it.
@@ -51,6 +57,13 @@ class StompFlavour:
             **_typed(self.subscribe_type, name), **({"selector": selector} if selector else {}),
         }  # fmt: skip
 
+    def expiry(self, expires_s: float | None) -> bytes:
+        """Encode the header of messages that expire after this time."""
+        if expires_s is None:
+            return b""
+        begin_ms = time.time_ns() // 1_000_000 if self.expires == "expires" else 0
+        return b"%b:%d\n" % (self.expires.encode(), begin_ms + max(1, round(expires_s * 1000)))
+
     def selector(self, selector: str) -> str:
         """Return the selector with the prefix that makes it compare numbers."""
         return self.numbers + selector if selector else ""
@@ -77,8 +90,9 @@ ACTIVEMQ: Final = StompFlavour(
     "activemq", "ActiveMQ/", durable="activemq.subscriptionName", prefetch="activemq.prefetchSize", prefetch_most=32_000
 )
 RABBITMQ: Final = StompFlavour(
-    "rabbitmq", "RabbitMQ", selectors=False, durable="", prefetch_most=65_535, own_replies="/temp-queue/replies"
-)
+    "rabbitmq", "RabbitMQ", selectors=False, lacks={"keys": "RabbitMQ has no message groups"}, expires="expiration",
+    durable="", prefetch_most=65_535, own_replies="/temp-queue/replies",
+)  # fmt: skip
 MQLAB: Final = StompFlavour("mqlab", "mqlab", receipts="last")
 FLAVOURS: Final = {flavour.name: flavour for flavour in (ACTIVEMQ, ARTEMIS, MQLAB, RABBITMQ)}
 

@@ -6,17 +6,28 @@ from typing import Final
 
 import numpy as np
 
-from mqlab.drivers.api import Matrix, Properties, ReceivedBatch, Receiver, ReceiverOptions, Sender
+from mqlab.drivers.api import (
+    Integers,
+    Matrix,
+    MessageHeaders,
+    Properties,
+    ReceivedBatch,
+    Receiver,
+    ReceiverOptions,
+    Sender,
+    Texts,
+)
 from mqlab.drivers.stomp.client import StompClient
 from mqlab.wire.native.bodies import Bodies
 from mqlab.wire.native.payload import equal_offsets
-from mqlab.wire.stomp.batch_encoder import Integers, decimals, equal_widths, paste
+from mqlab.wire.stomp.batch_encoder import Column, equal_widths, paste, written
 from mqlab.wire.stomp.frames import StompFrame, encode, encode_head, escape
 from mqlab.wire.stomp.runs import FrameRun
 
 VERSION: Final = "1.2"
-# A number for each message, by the text before it: a header's name, a colon, and the start of its value.
-Columns = Mapping[bytes, Integers]
+# A value for each message, by the text before it: a header's name, a colon, and the start of its value.
+Columns = Mapping[bytes, Column]
+_NO_COLUMNS: Final[Columns] = {}
 # A session has one transaction at a time, so all can have the same name.
 _TRANSACTION: Final = {"transaction": "t"}
 
@@ -35,21 +46,26 @@ class StompSender(Sender):
         # Non-persistent messages need no receipt each: the broker reads them in order.
         self._receipt_each = persistent and client.flavour.receipts == "each"
 
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
-        client = self._client
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
+        client, head, columns = self._client, self._head, _NO_COLUMNS
         if self._transacted and not self._in_transaction:
             client.write(encode(StompFrame("BEGIN", _TRANSACTION), VERSION))
             self._in_transaction = True
-        columns = {f"{escape(name, VERSION)}:".encode(): values for name, values in (properties or {}).items()}
+        if properties is not None:
+            columns = {_before(name): _written(values) for name, values in properties.items()}
+        if headers is not None:
+            headers.check(client.flavour.lacks)
+            head += client.flavour.expiry(headers.expires_s)
+            columns = {**columns, **_header_columns(headers)}
         if not (wait or self._wants_receipts):
-            client.write(encode_sends(self._head, bodies, columns))
+            client.write(encode_sends(head, bodies, columns))
         elif self._receipt_each and wait:
             first = client.reserve_receipts(len(bodies))
-            client.write(
-                encode_sends(self._head, bodies, {**columns, b"receipt:": np.arange(first, first + len(bodies))})
-            )
+            client.write(encode_sends(head, bodies, {**columns, b"receipt:": np.arange(first, first + len(bodies))}))
         else:
-            client.write(self._with_last_receipt(bodies, columns))
+            client.write(self._with_last_receipt(head, bodies, columns))
             self._receipts.append(len(bodies))
             self._pending += len(bodies)
         if wait:
@@ -75,13 +91,12 @@ class StompSender(Sender):
         await self._client.wait_receipts()
         await self._client.close()
 
-    def _with_last_receipt(self, bodies: Matrix, columns: Columns) -> bytes:
+    def _with_last_receipt(self, head: bytes, bodies: Matrix, columns: Columns) -> bytes:
         last = len(bodies) - 1
         before = {name: values[:last] for name, values in columns.items()}
         after = {name: values[last:] for name, values in columns.items()}
-        head = self._head + b"receipt:%d\n" % self._client.reserve_receipts()
-        end = encode_sends(head, bodies[last:], after)
-        return encode_sends(self._head, bodies[:last], before) + end if last else end
+        end = encode_sends(head + b"receipt:%d\n" % self._client.reserve_receipts(), bodies[last:], after)
+        return encode_sends(head, bodies[:last], before) + end if last else end
 
 
 class StompReceiver(Receiver):
@@ -151,7 +166,7 @@ class StompReceiver(Receiver):
 
 
 def encode_sends(head: bytes, bodies: Matrix, columns: Columns) -> bytes:
-    """Encode SEND frames with the same head; `columns` are headers that differ in a number."""
+    """Encode SEND frames with the same head; `columns` are headers that differ in a value."""
     rows, size = bodies.shape
     length = b"content-length:%d\n\n" % size
     if not columns:
@@ -160,9 +175,30 @@ def encode_sends(head: bytes, bodies: Matrix, columns: Columns) -> bytes:
     for begin, end in equal_widths(*columns.values()):
         parts: list[bytes | Matrix] = [head]
         for before, values in columns.items():
-            parts += [before, decimals(values[begin:end]), b"\n"]
+            parts += [before, written(values[begin:end]), b"\n"]
         frames.append(paste(end - begin, (*parts, length, bodies[begin:end], b"\0")))
     return b"".join(frames)
+
+
+def _header_columns(headers: MessageHeaders) -> Columns:
+    columns: dict[bytes, Column] = {}
+    if headers.priority is not None:
+        columns[b"priority:"] = headers.priority
+    if headers.key is not None:
+        columns[b"JMSXGroupID:"] = _written(headers.key)
+    return columns
+
+
+def _before(name: str) -> bytes:
+    return f"{escape(name, VERSION)}:".encode()
+
+
+def _written(values: Integers | Texts) -> Column:
+    if values.dtype.kind != "U":
+        return values
+    different, places = np.unique(values, return_inverse=True)
+    encoded: Column = np.array([escape(text, VERSION).encode() for text in different.tolist()])[places]
+    return encoded
 
 
 def take_messages(client: StompClient) -> list[StompFrame | FrameRun]:

@@ -34,6 +34,9 @@ _CONTRADICTIONS: Final = {
     "mismatched": ("reply carried the id of another request", "replies carried the id of another request"),
 }
 
+# Messages out of order are no fault where the study asks for another order than that of the sends.
+_FAULT_COUNTS: Final = {name: name for name in schema.FAULTS} | {"out_of_order": "if(ordered, out_of_order, 0)"}
+
 # Of a run with sent messages: the number of deliveries of each.
 COPIES: Final = "coalesce(delivered, 0) / sent"
 
@@ -115,7 +118,7 @@ def _disagreement(name: str) -> str:
 
 def _why_failed() -> str:
     faults = (
-        f"CASE WHEN {name} > 0 THEN concat(format_number({name}, 0), ' {_FAULT_LABELS[name]}') END"
-        for name in schema.FAULTS
+        f"CASE WHEN {count} > 0 THEN concat(format_number({count}, 0), ' {_FAULT_LABELS[name]}') END"
+        for name, count in _FAULT_COUNTS.items()
     )
-    return f"CASE WHEN {' + '.join(schema.FAULTS)} > 0 THEN concat_ws(', ', {', '.join(faults)}) END"
+    return f"CASE WHEN {' + '.join(_FAULT_COUNTS.values())} > 0 THEN concat_ws(', ', {', '.join(faults)}) END"

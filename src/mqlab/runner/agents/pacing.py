@@ -68,10 +68,10 @@ class SendSchedule:
 
 
 class ProfileSchedule(SendSchedule):
-    """The schedule of one of `producers` producers at a rate that changes."""
+    """The schedule of one of `producers` equal producers at a rate that changes."""
 
     def __init__(
-        self, profile: RateProfile, producers: int, max_count: int, start: int, *, whole: bool = False
+        self, profile: RateProfile, producers: float, max_count: int, start: int, *, whole: bool = False
     ) -> None:
         super().__init__(1.0, max_count, start, whole=whole)
         self._profile = profile
@@ -102,8 +102,8 @@ class ThinkTime(SendSchedule):
         return planned
 
 
-def schedule_of(point: Point, roles: int, max_count: int, start: int, *, whole: bool = False) -> SendSchedule | None:
-    """The schedule of one of so many roles; None if it sends as soon as it can."""
+def schedule_of(point: Point, roles: float, max_count: int, start: int, *, whole: bool = False) -> SendSchedule | None:
+    """The schedule of a role that has its part of the rate, one of so many equal ones; None if it has no schedule."""
     if point.profile:
         return ProfileSchedule(parse_profile(point.profile), roles, max_count, start, whole=whole)
     if point.think:

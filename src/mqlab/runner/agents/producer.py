@@ -3,23 +3,34 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Final, TypedDict
 
 import numpy as np
 
 from mqlab.drivers import DriverError, Sender
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.api import Integers, Matrix, MessageHeaders, Properties, Texts
 from mqlab.drivers.common.filler import ID_SIZE
 from mqlab.events.recorder import CONFIRMED_CODE, NO_TIME, UNKNOWN_CODE, Recorder
 from mqlab.runner.agents.assignment import Role
 from mqlab.runner.agents.bodies import BodyMaker
 from mqlab.runner.agents.pacing import SendAhead, schedule_of
 from mqlab.runner.agents.varied.bodies import VariedMaker
-from mqlab.runner.agents.varied.variants import PropertyColumns, body_variants
-from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
+from mqlab.runner.agents.varied.variants import HeaderColumns, PropertyColumns, body_variants
+from mqlab.runner.timeline import NEVER, RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
 # Sends messages that were planned for a moment: how many of them.
 _Send = Callable[[int, int], Awaitable[None]]
+
+
+class _SendColumns(TypedDict, total=False):
+    """Arguments of `Sender.send`: what messages have beside their bodies."""
+
+    properties: Properties
+    headers: MessageHeaders
+
+
+_NO_COLUMNS: Final = _SendColumns()
 
 
 class ProducerRole:
@@ -41,7 +52,9 @@ class ProducerRole:
         self._packed = packed
         self._variants = body_variants(point)
         self._varied = None if self._variants is None else VariedMaker(role.number, self._variants)
-        self._columns = PropertyColumns(point) if point.properties else None
+        self._properties = PropertyColumns(point) if point.properties else None
+        self._headers = HeaderColumns(point) if point.has_headers else None
+        self._has_columns = bool(self._properties or self._headers or point.selector)
         self._use(sender)
         self._reopen = reopen
         self._record = recorder.sends.append
@@ -50,14 +63,16 @@ class ProducerRole:
         self._max_send = max_send or point.batch
         # Of bodies that differ in more than their id, it makes the ids.
         self._maker = BodyMaker(role.number, point.size if self._varied is None else ID_SIZE, self._max_send)
-        self._share = share(point.messages, role.number, point.producers)
+        own = point.message_share(role.number)
+        self._share = NEVER if own is None else own
 
     async def play(self, timeline: Timeline) -> None:
         """Returns when the system has accepted everything that it sent. Raises DriverError."""
         self._timeline = timeline
         send, count = self._send_method()
         whole = self._packed or self._point.transaction > 0
-        schedule = schedule_of(self._point, self._point.producers, count, timeline.start, whole=whole)
+        parts = self._point.rate_parts(self.role.destination)
+        schedule = schedule_of(self._point, parts, count, timeline.start, whole=whole)
         await sleep_until(timeline.start)
         # The send-ahead counts messages.
         send_ahead = SendAhead(1 if self._packed else count, self._point.producers) if self._bounded else None
@@ -94,7 +109,7 @@ class ProducerRole:
     def _use(self, sender: Sender) -> None:
         self.link = sender
         one_size = sender.send_packed if self._packed else sender.send
-        self._send = one_size if self._varied is None else self._varied.sender(sender)
+        self._send: Callable[..., Awaitable[None]] = one_size if self._varied is None else self._varied.sender(sender)
 
     async def _send_through(
         self, send: _Send, planned: int, count: int, reopen: Callable[[], Awaitable[Sender]]
@@ -119,10 +134,10 @@ class ProducerRole:
         return (self._send_confirmed if point.send == "confirmed" else self._send_unconfirmed), self._max_send
 
     async def _send_unconfirmed(self, planned: int, count: int) -> None:
-        bodies, properties = self._make(self.counters.sent, count)
+        bodies, columns = self._make(self.counters.sent, count)
         sent = now()
         try:
-            await self._send(bodies, wait=False, properties=properties)
+            await self._send(bodies, wait=False, **columns)
         finally:
             # Also after an error: some of the messages may arrive.
             self._count(sent, count)
@@ -133,10 +148,10 @@ class ProducerRole:
             )  # fmt: skip
 
     async def _send_confirmed(self, planned: int, count: int) -> None:
-        bodies, properties = self._make(self.counters.sent, count)
+        bodies, columns = self._make(self.counters.sent, count)
         sent = now()
         try:
-            await self._send(bodies, wait=True, properties=properties)
+            await self._send(bodies, wait=True, **columns)
         except BaseException:
             self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
             raise
@@ -147,8 +162,8 @@ class ProducerRole:
         at_once, sent = self._max_send, now()
         try:
             for begin in range(0, count, at_once):
-                bodies, properties = self._make(self.counters.sent + begin, min(at_once, count - begin))
-                await self._send(bodies, wait=False, properties=properties)
+                bodies, columns = self._make(self.counters.sent + begin, min(at_once, count - begin))
+                await self._send(bodies, wait=False, **columns)
             await self.link.commit()
         except BaseException:
             self._record_send(count, planned, sent, NO_TIME, UNKNOWN_CODE)
@@ -166,16 +181,24 @@ class ProducerRole:
             return count * self._point.size
         return self._variants.total_size(self.role.number, self.counters.sent, count)
 
-    def _make(self, first_seq: int, count: int) -> tuple[Matrix, Properties | None]:
-        """The bodies, and the properties: those of the study, and those for a selector."""
+    def _make(self, first_seq: int, count: int) -> tuple[Matrix, _SendColumns]:
         bodies = self._maker.make(first_seq, count)
-        if not self._point.selector and self._columns is None:
-            return bodies, None
-        columns = {} if self._columns is None else {**self._columns.of(self.role.number, first_seq, count)}
+        return bodies, self._columns(first_seq, count) if self._has_columns else _NO_COLUMNS
+
+    def _columns(self, first_seq: int, count: int) -> _SendColumns:
+        """The headers; the properties of the study, and those for a selector."""
+        producer, columns = self.role.number, _SendColumns()
+        if self._headers is not None:
+            columns["headers"] = self._headers.of(producer, first_seq, count)
+        properties: dict[str, Integers | Texts] = {}
+        if self._properties is not None:
+            properties |= self._properties.of(producer, first_seq, count)
         if self._point.selector:
-            columns["seq"] = np.arange(first_seq, first_seq + count, dtype=np.int64)
-            columns["producer"] = np.full(count, self.role.number, dtype=np.int32)
-        return bodies, columns
+            properties["seq"] = np.arange(first_seq, first_seq + count, dtype=np.int64)
+            properties["producer"] = np.full(count, producer, dtype=np.int32)
+        if properties:
+            columns["properties"] = properties
+        return columns
 
     def _record_send(self, count: int, planned: int, sent: int, confirmed: int, outcome: int) -> None:
         self._count(sent, count)

@@ -16,7 +16,7 @@ from mqlab.runner.agents.bodies import is_reply_to, message_id
 from mqlab.runner.agents.pacing import SendSchedule, schedule_of
 from mqlab.runner.agents.receipts import ReceiptLog
 from mqlab.runner.agents.varied.bodies import body_check, single_maker
-from mqlab.runner.timeline import RoleCounters, Timeline, now, share, sleep_until
+from mqlab.runner.timeline import NEVER, RoleCounters, Timeline, now, sleep_until
 from mqlab.study import Point
 
 
@@ -34,7 +34,8 @@ class RequesterRole:
         self._record_answered = recorder.answered.append
         self._maker = single_maker(role.number, point)
         self._check = body_check(point)
-        self._share = share(point.messages, role.number, point.requesters)
+        own = point.message_share(role.number)
+        self._share = NEVER if own is None else own
         self._schedule: SendSchedule | None = None
         # The request that waits for its reply, when it was planned and when it was sent.
         self._body = b""

@@ -22,7 +22,7 @@ from mqlab.drivers import (
     Responder,
     Sender,
 )
-from mqlab.drivers.api import Matrix, OnReply, Properties
+from mqlab.drivers.api import Matrix, MessageHeaders, OnReply, Properties
 from mqlab.events.folder import RunFolder
 from mqlab.events.recorder import Recorder
 from mqlab.runner.agents.assignment import Role
@@ -139,7 +139,7 @@ def _alone(point: Point, batch: int, calls: int) -> Point:
     return point.model_copy(update={
         **one_role, "batch": batch, "messages": calls * batch, "transaction": batch if point.transaction else 0,
         "rate": None, "profile": "", "think": 0.0, "consume_rate": None, "selector": "", "properties": {},
-        "load": "both",
+        "priority": "", "expires": 0.0, "key": "", "load": "both",
     })  # fmt: skip
 
 
@@ -172,7 +172,9 @@ def _ended(seconds: float, failed: Exception | None) -> float:
 
 
 class _NullSender(Sender):
-    async def send(self, bodies: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+    async def send(
+        self, bodies: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+    ) -> None:
         pass
 
     async def commit(self) -> None:

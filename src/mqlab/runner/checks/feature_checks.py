@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from mqlab.drivers import DriverConnection, ReceivedBatch, Receiver, ReceiverOptions, RequestBatch
-from mqlab.drivers.api import Matrix
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties
 from mqlab.errors import MqlabError
 from mqlab.runner.agents.bodies import BodyMaker, message_ranges
 from mqlab.runner.capability import driver_class, unsupported_features
@@ -173,6 +173,29 @@ async def _lazy_acknowledgement(tested: SystemUnderTest) -> None:
         await receiver.close()
 
 
+async def _properties(tested: SystemUnderTest) -> None:
+    """Messages with properties arrive, and none is lost or changed."""
+    numbers, texts = np.arange(10, dtype=np.int32), np.array(["red", "a: b", "grün"] * 3 + ["é"])
+    await _exchange_with(tested, properties={"number": numbers, "colour": texts})
+
+
+async def _exchange_with(
+    tested: SystemUnderTest, *, properties: Properties | None = None, headers: MessageHeaders | None = None
+) -> None:
+    async with tested.connected() as connection:
+        for persistent, wait in ((False, False), (True, True)):
+            name, producer = tested.new_destination(tested.domain), NumberedProducer()
+            receiver = await connection.receiver(name, ReceiverOptions(100))
+            sender = await connection.sender(name, persistent=persistent, transacted=False)
+            await sender.send(producer.bodies(10), wait=wait, properties=properties, headers=headers)
+            await sender.close()
+            received = sorted(await _receive_all([receiver], 10))
+            if received != list(range(10)):
+                raise NotConformingError(f"of 10 messages it received those with the numbers {received}")
+            await expect_none(receiver)
+            await receiver.close()
+
+
 async def _selectors(tested: SystemUnderTest) -> None:
     async with tested.connected() as connection:
         name, producer = tested.new_destination("topic"), NumberedProducer()
@@ -181,6 +204,14 @@ async def _selectors(tested: SystemUnderTest) -> None:
         await sender.send(producer.bodies(10), wait=False, properties={"seq": np.arange(10, dtype=np.int64)})
         await sender.close()
         await expect(receiver, [(producer.number, 6, 4, 4 * producer.size)])
+        await receiver.close()
+    async with tested.connected() as connection:
+        name, producer = tested.new_destination("topic"), NumberedProducer()
+        receiver = await connection.receiver(name, ReceiverOptions(100, selector="colour = 'red'"))
+        sender = await connection.sender(name, persistent=False, transacted=False)
+        await sender.send(producer.bodies(2), wait=False, properties={"colour": np.array(["blue", "red"])})
+        await sender.close()
+        await expect(receiver, [(producer.number, 1, 1, producer.size)])
         await receiver.close()
 
 
@@ -274,6 +305,10 @@ CHECKS: Final[Mapping[str, Callable[[SystemUnderTest], Awaitable[None]]]] = {
     "transactions": _transactions,
     "client acknowledgement": _client_acknowledgement,
     "lazy acknowledgement": _lazy_acknowledgement,
+    "properties": _properties,
+    "priority": partial(_exchange_with, headers=MessageHeaders(priority=np.arange(10, dtype=np.int32))),
+    "expiry": partial(_exchange_with, headers=MessageHeaders(expires_s=3600.0)),
+    "keys": partial(_exchange_with, headers=MessageHeaders(key=np.array(["a", "b"] * 5))),
     "selectors": _selectors,
     "durable subscriptions": _durable,
     "request/reply": _request_reply,

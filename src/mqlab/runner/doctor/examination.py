@@ -1,4 +1,4 @@
-"""All checks of the machine: those that take a moment, and those that watch it for some seconds."""
+"""All checks of the machine: those that take a moment, and those that take some seconds."""
 
 import time
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from mqlab.runner.doctor.machine_finding import MachineFinding
 from mqlab.runner.doctor.memory import memory_checks
 from mqlab.runner.doctor.other_work import broker_check, load_check, noise_checks
 from mqlab.runner.doctor.processor import processor_checks
+from mqlab.runner.doctor.steady_speed import steady_speed_check
 from mqlab.runner.noise import MachineWatch
 
 
@@ -27,6 +28,7 @@ def all_findings(runs: Path, seconds: float) -> Iterator[MachineFinding]:
     watch = MachineWatch()
     time.sleep(seconds)
     yield from noise_checks(watch.end())
+    yield steady_speed_check()
     yield from processor_checks()
     yield from memory_checks()
     yield sync_check(existing(runs))

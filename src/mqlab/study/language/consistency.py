@@ -6,6 +6,7 @@ from typing import Final
 
 from mqlab.study.language.units import format_size, format_time
 from mqlab.study.language.value_types import MAX_ROLES, Parameters
+from mqlab.study.load.destination_shares import shares_of
 from mqlab.study.load.sizes import LARGEST_BODY, SMALLEST_REPLY
 from mqlab.study.point import Point
 
@@ -77,7 +78,7 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         yield f"a schedule says when messages are sent; leave out think: {format_time(point.think)} or the rate"
     if point.has_varied_bodies and point.send == "confirmed" and point.batch > 1:
         yield f"messages of different sizes are confirmed one by one; leave out batch: {point.batch}"
-    if point.properties:
+    if point.properties or point.has_headers:
         yield from _properties(point)
     if point.batch * point.size > LARGEST_BODY:
         yield (
@@ -86,14 +87,29 @@ def _inconsistencies(point: Point) -> Iterator[str]:
         )
 
 
+def _shares(point: Point) -> Iterator[str]:
+    if point.pattern == "request-reply":
+        yield "shares do not belong to pattern: request-reply; leave them out"
+    elif point.loop == "closed" and point.messages is None:
+        yield "shares need a rate or a number of messages: without, producers send as fast as they can"
+    try:
+        shares_of(point.shares, point.destinations)
+    except ValueError as error:
+        yield str(error)
+
+
 def _properties(point: Point) -> Iterator[str]:
     for name in sorted({"seq", "producer"} & point.properties.keys()):
         yield f"properties: {name} is a property that the lab gives to messages for selectors; take another name"
     if point.pattern == "request-reply":
-        yield "properties do not belong to pattern: request-reply; leave them out"
+        for name in ("properties", "priority", "expires", "key"):
+            if getattr(point, name):
+                yield f"message.{name} does not belong to pattern: request-reply; leave it out"
 
 
 def _role_counts(point: Point) -> Iterator[str]:
+    if point.shares:
+        yield from _shares(point)
     request_reply = point.pattern == "request-reply"
     for role in ("requesters", "responders") if request_reply else ("producers", "consumers"):
         count = getattr(point, role)

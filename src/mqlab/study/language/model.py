@@ -22,6 +22,9 @@ class MessageLayer(types.StrictModel):
     size: types.Sweep[types.Size] = UNSET
     body: types.Sweep[types.Body] = UNSET
     properties: dict[types.Identifier, types.PropertyText] = UNSET
+    priority: types.Sweep[types.Priority] = UNSET
+    expires: types.Sweep[types.Expiry] = UNSET
+    key: types.Sweep[types.Key] = UNSET
     seed: types.Sweep[types.Seed] = UNSET
     persistent: types.Sweep[types.YesNo] = UNSET
 
@@ -49,6 +52,7 @@ class Layer(types.StrictModel):
     pattern: types.Sweep[types.Pattern] = UNSET
     topics: types.Sweep[types.Count] = UNSET
     queues: types.Sweep[types.Count] = UNSET
+    shares: types.Sweep[types.Shares] = UNSET
     producers: types.Sweep[types.Count] = UNSET
     consumers: types.Sweep[types.CountOrZero] = UNSET
     requesters: types.Sweep[types.Count] = UNSET

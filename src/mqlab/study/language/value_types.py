@@ -26,7 +26,8 @@ from mqlab.study.language.faults import parse_faults
 from mqlab.study.language.rates import RateProfile, is_profile, parse_profile
 from mqlab.study.language.units import PeakShare, parse_percent, parse_rate, parse_rate_or_share, parse_time
 from mqlab.study.load.body_files import BodyFiles, read_bodies
-from mqlab.study.load.property_values import parse_property
+from mqlab.study.load.destination_shares import parse_shares
+from mqlab.study.load.property_values import parse_property, without_commas
 from mqlab.study.load.recorded_rates import is_recorded, read_recorded
 from mqlab.study.load.sizes import SizeMix, is_mix, parse_body_size, parse_sizes
 from mqlab.study.load.study_files import StudyFiles
@@ -38,6 +39,9 @@ _SHORTEST_SLICE_S: Final = 0.1
 _LONGEST_SLICE_S: Final = 10.0
 # Roles need sockets and buffers on one machine; a greater number is a mistake.
 MAX_ROLES: Final = 10_000
+# Priorities are those of JMS.
+MAX_PRIORITY: Final = 9
+_SHORTEST_LIFETIME_S: Final = 0.001
 # A year; a longer phase is a mistake.
 LONGEST_PHASE: Final = 365 * 24 * 3600.0
 
@@ -139,7 +143,21 @@ def _bodies(text: str, files: StudyFiles) -> BodyFiles | None:
 
 def _property(text: str) -> str:
     parse_property(text)
-    return text
+    return without_commas(text)
+
+
+def _priority(text: str) -> str:
+    values = parse_property(text).values
+    if not all(isinstance(value, int) and value <= MAX_PRIORITY for value in values):
+        raise ValueError(f"'{text}' is not a priority; write a number from 0 to {MAX_PRIORITY}, or 90% 4 + 10% 9")
+    return without_commas(text)
+
+
+def _lifetime(text: str) -> float:
+    seconds = _phase(text)
+    if seconds < _SHORTEST_LIFETIME_S:
+        raise ValueError(f"'{text}' is too short; brokers count the time to live in milliseconds; write 10min")
+    return seconds
 
 
 def _phase(text: str) -> float:
@@ -225,7 +243,7 @@ CountOrZero = Annotated[int, _from_text(_integer(0, MAX_ROLES), "a whole number"
 Preload = Annotated[int, _from_text(_integer(0, 10**7), "a whole number")]
 Size = Annotated[int | SizeMix, _from_text(_size, "a size like 12B or 1KiB")]
 Body = Annotated[BodyFiles | None, _from_files(_bodies, "filler or files in FOLDER")]
-PropertyText = Annotated[str, _from_text(_property, "a value like 7, 1 to 8 or zipf 1000")]
+PropertyText = Annotated[str, _from_text(_property, "a value like 7, 1 to 8, red|green or zipf 1000")]
 Seed = Annotated[int, _from_text(_integer(0, 10**9), "a whole number")]
 YesNo = Annotated[bool, _from_text(_yes_no, "yes or no")]
 Acknowledge = Annotated[str, _from_text(_choice("auto", "dups_ok", "client"), "auto, dups_ok or client")]
@@ -272,6 +290,12 @@ Until = Annotated[
     RepetitionRule | None,
     _from_text(_keyword_or("none", None, RepetitionRule.parse), "a rule like interval(rate) < 3%, or none"),
 ]
+
+Priority = Annotated[str, _from_text(_keyword_or("none", "", _priority), "a priority like 4 or 0 to 9, or none")]
+Expiry = Annotated[float, _from_text(_keyword_or("none", 0.0, _lifetime), "a time like 10min, or none")]
+Key = Annotated[str, _from_text(_keyword_or("none", "", _property), "keys like zipf 1000, or none")]
+
+Shares = Annotated[str, _from_text(_keyword_or("none", "", parse_shares), "shares like 70% + 30%, zipf, or none")]
 
 Find = Annotated[LatencyGoal, _from_text(LatencyGoal.parse, "a goal like latency.p99 < 10ms")]
 

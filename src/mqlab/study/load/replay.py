@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,9 @@ _SECOND_NS: Final = 10**9
 # So many different sizes are a mix of their own; more are grouped at these shares of the messages.
 _MOST_SIZES: Final = 5
 _GROUPS: Final = (0.5, 0.9, 0.99, 1.0)
+# Names of destinations in a comment; and shares, which a value of a study has room for.
+_MOST_NAMES: Final = 10
+_MOST_SHARES: Final = 150
 # The quick scale replays so many seconds.
 _QUICK_SECONDS: Final = 10
 
@@ -91,15 +94,16 @@ def _scenario(kind: str, puts: pa.Table, records: pa.Table, counts_file: str) ->
     sent: Counter[str] = Counter()
     for destination, messages in zip(puts["destination"].to_pylist(), puts["messages"].to_pylist(), strict=True):
         sent[destination] += messages
-    shares = ", ".join(f"{name} {100 * count / sent.total():.0f} %" for name, count in sent.most_common(10))
+    names = ", ".join(name for name, _ in sent.most_common(_MOST_NAMES)) + (", ..." if len(sent) > _MOST_NAMES else "")
     producers = min(MAX_ROLES, max(len(sent), _links(puts)))
     consumers = min(MAX_ROLES, max(len(sent), _links(gets)))
     persistent = _persistent(puts)
     comment = "" if persistent is not None else "  # the trace does not tell: its level was low"
     return "\n".join([
         f"  {kind}s:",
-        f"    # The messages are spread evenly over the {kind}s. In the trace: {json.dumps(shares, ensure_ascii=True)}",
+        f"    # In the trace, the most used first: {json.dumps(names, ensure_ascii=True)}",
         f"    {kind}s: {len(sent)}",
+        *_shares(sent),
         f"    producers: {producers}",
         f"    consumers: {consumers}",
         "    message:",
@@ -107,6 +111,25 @@ def _scenario(kind: str, puts: pa.Table, records: pa.Table, counts_file: str) ->
         f"      persistent: {'yes' if persistent else 'no'}{comment}",
         f"    rate: counts in {counts_file}",
     ])  # fmt: skip
+
+
+def _shares(sent: Counter[str]) -> list[str]:
+    """The shares of the destinations, the most used first."""
+    if len(sent) == 1:
+        return []
+    if len(sent) > _MOST_SHARES:
+        return ["    # So many destinations are used alike here, as the trace does not."]
+    return [
+        f"    shares: {' + '.join(f'{share}%' for share in _percentages(count for _, count in sent.most_common()))}"
+    ]
+
+
+def _percentages(counts: Iterable[int]) -> list[str]:
+    """Shares of hundredths of a percent that make 100 %: the greatest one gets what rounding leaves."""
+    counts = [*counts]
+    parts = [max(1, math.floor(10_000 * count / sum(counts))) for count in counts]
+    parts[parts.index(max(parts))] += 10_000 - sum(parts)
+    return [f"{share / 100:g}" for share in parts]
 
 
 def _counts(puts: pa.Table) -> list[int]:
@@ -137,11 +160,9 @@ def _sizes(puts: pa.Table) -> str:
     groups = weights if len(weights) <= _MOST_SIZES else _grouped(weights)
     if len(groups) == 1:
         return format_size(*groups)
-    # Shares of hundredths of a percent that make 100 %: the most frequent size gets what rounding leaves.
-    parts = {size: max(1, math.floor(10_000 * count / weights.total())) for size, count in groups.items()}
-    most = max(parts, key=lambda size: parts[size])
-    parts[most] += 10_000 - sum(parts.values())
-    return " + ".join(f"{share / 100:g}% {format_size(size)}" for size, share in sorted(parts.items()))
+    ordered = sorted(groups.items())
+    shares = _percentages(count for _, count in ordered)
+    return " + ".join(f"{share}% {format_size(size)}" for share, (size, _) in zip(shares, ordered, strict=True))
 
 
 def _grouped(weights: Counter[int]) -> Counter[int]:

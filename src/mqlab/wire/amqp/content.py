@@ -6,17 +6,20 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from mqlab.wire.amqp.methods import BODY, FRAME, FRAME_EXTRA, HEADER, METHOD, frame, method_payload
-from mqlab.wire.amqp.values import AmqpError, ValueReader, short
-from mqlab.wire.fixed_rows import Table
+from mqlab.wire.amqp.values import AmqpError, Table, ValueReader, short, table
+from mqlab.wire.fixed_rows import Table as Rows
 
 Row = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 BASIC: Final = 60
 # class, weight, size of the body, property flags.
 CONTENT: Final = struct.Struct(">HHQH")
+_HEADERS: Final = 1 << 13
 _PERSISTENT: Final = 1 << 12
+_PRIORITY: Final = 1 << 11
 _CORRELATION_ID: Final = 1 << 10
 _REPLY_TO: Final = 1 << 9
+_EXPIRATION: Final = 1 << 8
 # The types of the properties, from the highest bit down: short string, table, or the bytes of a number.
 _PROPERTIES: Final = ("s", "s", "T", 1, 1, "s", "s", "s", "s", 8, "s", "s", "s", "s")
 
@@ -37,7 +40,7 @@ class AmqpPublisher:
         """The bytes of an encoded message with a body of this size."""
         return len(self._row(size)[0])
 
-    def batch(self, bodies: Table) -> bytes:
+    def batch(self, bodies: Rows) -> bytes:
         """Encode a message for each row."""
         rows, size = bodies.shape
         template, places = self._row(size)
@@ -47,15 +50,33 @@ class AmqpPublisher:
             frames[:, at : at + end - begin] = bodies[:, begin:end]
         return frames.tobytes()
 
-    def message(self, body: bytes, correlation_id: str = "", reply_to: str = "") -> bytes:
-        """Encode a single message, optionally with the properties of a request or a reply."""
+    def message(
+        self,
+        body: bytes,
+        correlation_id: str = "",
+        reply_to: str = "",
+        *,
+        headers: Table | None = None,
+        priority: int | None = None,
+        expires_ms: int = 0,
+    ) -> bytes:
+        """Encode a single message, optionally with the properties of a request or a reply, and headers."""
         flags, properties = self._flags, self._mode
+        if headers:
+            flags |= _HEADERS
+            properties = table(headers) + properties
+        if priority is not None:
+            flags |= _PRIORITY
+            properties += bytes((priority,))
         if correlation_id:
             flags |= _CORRELATION_ID
             properties += short(correlation_id)
         if reply_to:
             flags |= _REPLY_TO
             properties += short(reply_to)
+        if expires_ms:
+            flags |= _EXPIRATION
+            properties += short(str(expires_ms))
         size = len(body)
         head = CONTENT.pack(BASIC, 0, size, flags) + properties
         parts = [self._method, FRAME.pack(HEADER, self._channel, len(head)), head, b"\xce"]

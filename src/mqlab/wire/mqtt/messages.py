@@ -1,10 +1,23 @@
 """Encodes messages and acknowledgements as packets, whole batches at once."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 
 from mqlab.wire.fixed_rows import Table
-from mqlab.wire.mqtt.packets import CORRELATION_DATA, RESPONSE_TOPIC, Version, data, packet, properties, text, varint
+from mqlab.wire.mqtt.packets import (
+    CORRELATION_DATA,
+    MESSAGE_EXPIRY,
+    RESPONSE_TOPIC,
+    USER_PROPERTY,
+    Version,
+    data,
+    packet,
+    properties,
+    text,
+    varint,
+)
 
 
 class MqttPublisher:
@@ -35,9 +48,20 @@ class MqttPublisher:
             packets[:, at : at + 2] = ids.astype(">u2").view(np.uint8).reshape(rows, 2)
         return packets.tobytes()
 
-    def message(self, body: bytes, packet_id: int = 0, correlation: bytes = b"", response_topic: str = "") -> bytes:
-        """Encode a single message; the properties of requests and replies need MQTT 5."""
-        fields = []
+    def message(
+        self,
+        body: bytes,
+        packet_id: int = 0,
+        correlation: bytes = b"",
+        response_topic: str = "",
+        *,
+        user_properties: Iterable[tuple[str, str]] = (),
+        expires_s: int = 0,
+    ) -> bytes:
+        """Encode a single message; everything but the body needs MQTT 5."""
+        fields = [(USER_PROPERTY, text(name) + text(value)) for name, value in user_properties]
+        if expires_s:
+            fields.append((MESSAGE_EXPIRY, expires_s.to_bytes(4, "big")))
         if response_topic:
             fields.append((RESPONSE_TOPIC, text(response_topic)))
         if correlation:

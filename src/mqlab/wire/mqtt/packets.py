@@ -33,11 +33,13 @@ PING: Final = b"\xc0\x00"
 REFUSED: Final = 0x80
 NO_MATCHING_SUBSCRIBERS: Final = 0x10
 
+MESSAGE_EXPIRY: Final = 0x02
 RESPONSE_TOPIC: Final = 0x08
 CORRELATION_DATA: Final = 0x09
 _SESSION_EXPIRY: Final = 0x11
 RECEIVE_MAXIMUM: Final = 0x21
 REASON: Final = 0x1F
+USER_PROPERTY: Final = 0x26
 _FOREVER: Final = 0xFFFFFFFF
 
 # Types of the properties of MQTT 5: the bytes of a number, string or binary (t), string pair (p), varint (v).

@@ -9,6 +9,9 @@ import javax.jms.MessageProducer;
 
 /** A producer, and the thread that sends whole batches with it. */
 public final class Sender extends Link {
+    /** The name of the column that has the priorities: no property may have it. */
+    private static final String PRIORITY = "JMSPriority";
+
     private final ProducerSession producerSession;
     private final MessageProducer producer;
 
@@ -19,14 +22,18 @@ public final class Sender extends Link {
     }
 
     /**
-     * Sends `rows` messages of one size from `data`; `columns` (long[], int[], double[]) have a property of each.
+     * Sends `rows` messages of one size from `data`; `columns` (long[], int[], double[], String[]) have a property of
+     * each, or its priority. They expire after `timeToLive` ms, if that is not 0.
      * Completes with `wait` when all are confirmed, with `report` when the broker has accepted them, if the provider
      * can tell.
      */
     public void send(
             long ticket, ByteBuffer data, int rows, int size, boolean wait, boolean report, String[] names,
-            Object[] columns) {
+            Object[] columns, long timeToLive) {
         worker.submit(ticket, () -> {
+            if (timeToLive > 0) {
+                producer.setTimeToLive(timeToLive);
+            }
             byte[] body = new byte[size];
             for (int row = 0; row < rows; row++) {
                 BytesMessage message = producerSession.message(data, row * size, body);
@@ -65,8 +72,12 @@ public final class Sender extends Link {
         });
     }
 
-    private static void set(Message message, String name, Object column, int row) throws JMSException {
-        if (column instanceof long[]) {
+    private void set(Message message, String name, Object column, int row) throws JMSException {
+        if (name.equals(PRIORITY)) {
+            producer.setPriority(((int[]) column)[row]);
+        } else if (column instanceof String[]) {
+            message.setStringProperty(name, ((String[]) column)[row]);
+        } else if (column instanceof long[]) {
             message.setLongProperty(name, ((long[]) column)[row]);
         } else if (column instanceof int[]) {
             message.setIntProperty(name, ((int[]) column)[row]);

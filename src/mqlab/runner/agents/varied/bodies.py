@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mqlab.drivers import Sender
-from mqlab.drivers.api import Matrix, Properties
+from mqlab.drivers.api import Matrix, MessageHeaders, Properties
 from mqlab.drivers.common.filler import ID_SIZE
 from mqlab.runner.agents.bodies import BodyCheck, BodyMaker
 from mqlab.runner.agents.varied.variants import BodyVariants, body_variants
@@ -64,11 +64,16 @@ class VariedMaker:
     def sender(self, sender: Sender) -> Callable[..., Awaitable[None]]:
         """The method `send` for bodies that are ids only: the sender gets each with the rest of its body."""
 
-        async def send(ids: Matrix, *, wait: bool, properties: Properties | None = None) -> None:
+        async def send(
+            ids: Matrix, *, wait: bool, properties: Properties | None = None, headers: MessageHeaders | None = None
+        ) -> None:
             for begin, bodies in self._equal_sizes(ids):
                 end = begin + len(bodies)
                 own = {name: values[begin:end] for name, values in properties.items()} if properties else None
-                await sender.send(bodies, wait=wait, properties=own)
+                if headers is None:
+                    await sender.send(bodies, wait=wait, properties=own)
+                else:
+                    await sender.send(bodies, wait=wait, properties=own, headers=headers.rows(begin, end))
 
         return send
 

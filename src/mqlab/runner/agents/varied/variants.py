@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from mqlab.drivers.api import Properties
+from mqlab.drivers.api import Integers, MessageHeaders, Properties, Texts
 from mqlab.drivers.common.filler import ID_SIZE, filler
 from mqlab.study import Point
 from mqlab.study.load.body_files import AT_RANDOM, TEMPLATE, decode_body
@@ -129,31 +129,68 @@ class PropertyColumns:
     """The properties of messages of a point, as a driver takes them."""
 
     def __init__(self, point: Point) -> None:
-        self._values = {name: parse_property(text) for name, text in point.properties.items()}
-        self._bounds = {name: _zipf_bounds(values) for name, values in self._values.items() if values.skew}
-        self._seed = point.seed
+        # Each property draws for itself.
+        self._columns = {
+            name: _Column(parse_property(text), point.seed + number)
+            for number, (name, text) in enumerate(point.properties.items(), 1)
+        }
 
     def of(self, producer: int, first_seq: int, count: int) -> Properties:
         seqs = sequence(first_seq, count)
-        # Each property draws for itself.
-        return {
-            name: self._column(name, values, self._seed + number, producer, seqs)
-            for number, (name, values) in enumerate(self._values.items(), 1)
-        }
-
-    def _column(
-        self, name: str, values: PropertyValues, seed: int, producer: int, seqs: _Numbers
-    ) -> npt.NDArray[np.int32]:
-        if name in self._bounds:
-            places = np.searchsorted(self._bounds[name], draw(seed, producer, seqs), side="right")
-        elif values.in_turn:
-            places = (seqs % np.uint64(values.last - values.first + 1)).astype(np.int64)
-        else:
-            places = (draw(seed, producer, seqs) * (values.last - values.first + 1)).astype(np.int64)
-        return (values.first + places).astype(np.int32)
+        return {name: column.of(producer, seqs) for name, column in self._columns.items()}
 
 
-def _zipf_bounds(values: PropertyValues) -> npt.NDArray[np.float64]:
-    weights = np.arange(1, values.last + 1, dtype=np.float64) ** -values.skew
-    bounds: npt.NDArray[np.float64] = (np.cumsum(weights) / weights.sum())[:-1]
+class HeaderColumns:
+    """The headers of messages of a point, as a driver takes them."""
+
+    def __init__(self, point: Point) -> None:
+        self._priorities = _Column(parse_property(point.priority), point.seed - 1) if point.priority else None
+        self._keys = _Column(parse_property(point.key), point.seed - 2) if point.key else None
+        self._expires_s = point.expires or None
+
+    def of(self, producer: int, first_seq: int, count: int) -> MessageHeaders:
+        seqs = sequence(first_seq, count)
+        priorities = None if self._priorities is None else self._priorities.numbers(producer, seqs)
+        return MessageHeaders(
+            priorities, self._expires_s, None if self._keys is None else self._keys.texts(producer, seqs)
+        )
+
+
+class _Column:
+    def __init__(self, values: PropertyValues, seed: int) -> None:
+        self._seed = seed % 2**63
+        self._in_turn = values.in_turn
+        self._count = len(values.values)
+        # A range may be too long for an array.
+        self._range = values.values if isinstance(values.values, range) else None
+        self._values = np.array(values.values if self._range is None else ())
+        # The sum of the shares up to each value; None: all have the same.
+        self._bounds = _bounds(values)
+
+    def of(self, producer: int, seqs: _Numbers) -> Integers | Texts:
+        is_text = self._values.dtype.kind == "U"
+        return self.texts(producer, seqs) if is_text else self.numbers(producer, seqs)
+
+    def numbers(self, producer: int, seqs: _Numbers) -> Integers:
+        places = self._places(producer, seqs)
+        return (self._values[places] if self._range is None else self._range.start + places).astype(np.int32)
+
+    def texts(self, producer: int, seqs: _Numbers) -> Texts:
+        places = self._places(producer, seqs)
+        return (self._values[places] if self._range is None else self._range.start + places).astype(np.str_)
+
+    def _places(self, producer: int, seqs: _Numbers) -> _Index:
+        if self._in_turn:
+            return (seqs % np.uint64(self._count)).astype(np.int64)
+        drawn = draw(self._seed, producer, seqs)
+        if self._bounds is None:
+            return (drawn * self._count).astype(np.int64)
+        return np.searchsorted(self._bounds, drawn, side="right")
+
+
+def _bounds(values: PropertyValues) -> npt.NDArray[np.float64] | None:
+    if not values.skew and not values.shares:
+        return None
+    weights = values.shares or np.arange(1, len(values.values) + 1, dtype=np.float64) ** -values.skew
+    bounds: npt.NDArray[np.float64] = (np.cumsum(weights) / np.sum(weights))[:-1]
     return bounds
