@@ -1,6 +1,7 @@
 """The pass as a whole: nothing to measure, progress, and reading the tables."""
 
 import shutil
+from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 
@@ -11,8 +12,13 @@ from mqlab.events.folder import RunFolder
 from mqlab.pipeline.measure import audit, measure
 from mqlab.pipeline.measure_tables import NotMeasuredError, read_table
 from mqlab.pipeline.schema import TABLES
-from pipeline.synthetic_runs import write
+from pipeline.cases import CASES, EXHIBITS
+from pipeline.random_runs import random_runs
+from pipeline.synthetic_runs import Run, write
 from table_rows import Tables
+
+# Of a pass, and how many more if runs have faults.
+JOBS, JOBS_OF_FAULTS = 47, 21
 
 
 def test_reading_before_measuring_is_one_clear_sentence(tmp_path: Path) -> None:
@@ -35,6 +41,21 @@ def test_with_nothing_to_measure_nothing_is_left_of_what_was_there(
     assert len({name for name, *_ in told}) == len(told) == 28
     files = sorted(str(file.relative_to(folder.measures)) for file in folder.measures.rglob("*") if file.is_file())
     assert files == sorted(["sources.json", *(f"{name}/part.parquet" for name in TABLES)])
+
+
+def test_a_pass_has_as_many_jobs_over_many_runs_as_over_few(spark: SparkSession, tmp_path: Path) -> None:
+    """Most of a warm pass over a quick study is their planning (decision 0028)."""
+    tracker = spark.sparkContext.statusTracker()
+
+    def jobs(name: str, runs: Sequence[Run]) -> int:
+        folder, before = write(tmp_path / name, runs), {*tracker.getJobIdsForGroup()}
+        measure(spark, folder, exhibits=EXHIBITS)
+        return len({*tracker.getJobIdsForGroup()} - before)
+
+    few = jobs("few", random_runs()[:3])
+    assert 0 < few <= JOBS
+    many = jobs("many", [CASES["killed once"], *random_runs()[:40]])
+    assert few < many <= JOBS + JOBS_OF_FAULTS
 
 
 def test_the_audit_alone_finds_the_same_and_writes_nothing(

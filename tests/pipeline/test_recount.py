@@ -118,10 +118,12 @@ def test_blocks_of_a_few_rows_give_the_same_tables(
 def test_what_stays_in_spark_of_very_many_runs_gives_the_same_tables(
     spark: SparkSession, tmp_path: Path, chance_runs: list[Run], tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last digit: samples that Spark reads, activity that is not fetched, local tables in several tasks."""
+    """To the last digit: samples that Spark reads, activity that is not fetched, tables in several tasks."""
     monkeypatch.setattr("mqlab.pipeline.event_tables.MOST_LOCAL_SAMPLES", 0)
     monkeypatch.setattr("mqlab.pipeline.event_tables.TASK_BYTES", 1000)
     monkeypatch.setattr("mqlab.pipeline.measure.MOST_FETCHED", 0)
+    monkeypatch.setattr("mqlab.pipeline.measure.RUNS_OF_PARTITION", 100)
+    monkeypatch.setattr("mqlab.pipeline.counts.arrivals.ROWS", 20_000)
     folder = write(tmp_path, [*CASES.values(), *chance_runs], files=3, seed=2)
     fetched: list[int] = []
     local_table = event_tables.local_table

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, reduce
+from math import ceil
 from typing import Final
 
 import pyarrow as pa
@@ -12,19 +13,13 @@ from pyspark.sql import functions as fn
 from mqlab.events.folder import RunFolder
 from mqlab.events.sources import EventSources, count_rows
 from mqlab.json_values import JsonObject
+from mqlab.pipeline.counts.arrivals import have_same_arrivals, read_arrivals
 from mqlab.pipeline.counts.large_runs import find_large, read_large_counts
 from mqlab.pipeline.counts.run_partitions import divide
-from mqlab.pipeline.counts.run_source import counts_of, ordered_counts, read_partitions
+from mqlab.pipeline.counts.run_source import counts_of, gather, ordered_counts, read_partitions
 from mqlab.pipeline.counts.sql_counts import sql_counts
-from mqlab.pipeline.event_tables import (
-    EventTables,
-    local_table,
-    measure_windows,
-    points,
-    read_message_events,
-)
+from mqlab.pipeline.event_tables import EventTables, local_table, measure_windows, points
 from mqlab.pipeline.exhibit_inputs import exhibit_inputs, load_exhibits
-from mqlab.pipeline.kernels.deliveries import segments
 from mqlab.pipeline.kernels.shared_noise import paced_points
 from mqlab.pipeline.measure_tables import begin_measures, complete_measures, write_table
 from mqlab.pipeline.schema import TABLES
@@ -39,7 +34,6 @@ from mqlab.pipeline.tables.faults import (
     fault_scopes,
     fault_silences,
     mark_unserved,
-    received_messages,
 )
 from mqlab.pipeline.tables.lab_work import calibrations, lab_work
 from mqlab.pipeline.tables.latency import durations, latencies, latency_slots, observations
@@ -65,6 +59,8 @@ _RECEIVED: Final = "messages of runs with faults"
 _ACTIVITY: Final = "activity"
 # The tables that stay in Spark: all others are finished tables or a few rows for each run or second, and are fetched.
 _PERSISTED: Final = (_COUNTS, _RECEIVED)
+# Runs whose counts are in one partition. More of them are in several, so that all cores make tables from them.
+RUNS_OF_PARTITION: Final = 2_000
 # With more counts than this, `activity` is not fetched but read from them: it has most of them, of many short runs.
 MOST_FETCHED: Final = 1_000_000
 
@@ -153,7 +149,10 @@ def _measure(
                 if sources.readable("operations") else None
             ),
         }
-        | (_fault_tables(steps, sources, events) if sources.readable("faults") else {"faults": lambda: None}),
+        | (
+            _fault_tables(steps, sources, events, in_sql=in_sql)
+            if sources.readable("faults") else {"faults": lambda: None}
+        ),
     )  # fmt: skip
     begin_measures(folder)
     complete_measures(folder, sources, {name: write_table(folder, name, steps.rows(name)) for name in TABLES})
@@ -188,15 +187,18 @@ def count_runs(spark: SparkSession, sources: EventSources) -> DataFrame:
 
 def differing_counts(spark: SparkSession, folder: RunFolder, sources: EventSources | None = None) -> list[str]:
     """Count all events in both ways, in columns and in SQL; return the names of the tables that are not the same."""
-    ways = []
+    ways, arrivals = [], []
     with folder.events_locked():
         sources = sources or examine(spark, folder)
         for in_sql in (False, True):
-            steps = _Steps(spark, None)
-            tables = _audit_tables(steps, sources, EventTables(spark, sources), in_sql=in_sql)
+            steps, events = _Steps(spark, None), EventTables(spark, sources)
+            tables = _audit_tables(steps, sources, events, in_sql=in_sql)
             ways.append(ordered_counts(_all_counts(steps, tables)))
-    in_columns, in_sql_too = ways
-    return [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
+            if sources.readable("faults"):
+                arrivals.append(read_arrivals(spark, sources, steps.rows("phases"), events, in_sql=in_sql))
+        in_columns, in_sql_too = ways
+        different = [name for name, rows in in_columns.items() if rows != in_sql_too[name]]
+        return different if not arrivals or have_same_arrivals(*arrivals) else [*different, "arrivals"]
 
 
 def _all_counts(steps: "_Steps", tables: Mapping[str, _DeclareTable]) -> pa.Table:
@@ -215,7 +217,10 @@ def _audit_tables(
     return {
         "phases": lambda: measure_windows(steps.spark, events, sources.sharing),
         "points": lambda: points(events.runs),
-        _COUNTS: lambda: counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql),
+        _COUNTS: lambda: gather(
+            counts_of_runs(sources) if counts_of_runs else _counts(steps, sources, events, in_sql=in_sql),
+            ceil(len(steps.rows("phases")) / RUNS_OF_PARTITION),
+        ),
         _ACTIVITY: lambda: counts_of(steps.table(_COUNTS), _ACTIVITY),
         "run facts": lambda: run_facts(steps.table(_COUNTS), steps.table("points"), steps.table("phases")),
         "audits": lambda: audits(events.runs, events.roles, events.clocks, steps.table("run facts")),
@@ -302,20 +307,14 @@ def _with_unserved(steps: "_Steps", point_measures: DataFrame) -> DataFrame:
     return mark_unserved(point_measures, steps.table("faults"), _used(steps)).select(*point_measures.columns)
 
 
-def _fault_tables(steps: "_Steps", sources: EventSources, events: EventTables) -> dict[str, _DeclareTable]:
+def _fault_tables(
+    steps: "_Steps", sources: EventSources, events: EventTables, *, in_sql: bool
+) -> dict[str, _DeclareTable]:
     """From the messages of the runs with faults alone: no other table needs them one by one."""
     table = steps.table
     received = partial(table, _RECEIVED)
-
-    def messages() -> DataFrame:
-        of_runs = sources.of_runs({file.run for file in sources.readable("faults")})
-        each = read_message_events(steps.spark, of_runs, events.clocks)
-        runs = fn.broadcast(events.faults.select("run").distinct())
-        sends, receipts = (rows.join(runs, "run", "left_semi") for rows in (each.sends, each.receipts))
-        return received_messages(segments(sends, receipts, events.roles))
-
     return {
-        _RECEIVED: messages,
+        _RECEIVED: lambda: read_arrivals(steps.spark, sources, steps.rows("phases"), events, in_sql=in_sql),
         "fault scopes": lambda: fault_scopes(events.faults, table("phases"), events.phases),
         "silences": lambda: fault_silences(received(), table("fault scopes")),
         "recoveries": lambda: fault_recoveries(received(), table("fault scopes"), table("silences")),
@@ -374,8 +373,8 @@ class _Steps:
             return table
         if name not in _PERSISTED:
             return table.toArrow()
-        # One partition, so that no table made from it needs a shuffle. Spark computes it again if an executor is lost.
-        persisted = table.coalesce(1).persist()
+        # Spark computes it again if an executor is lost.
+        persisted = table.persist()
         number = persisted.count()
         self._counts = number if name == _COUNTS else self._counts
         return persisted

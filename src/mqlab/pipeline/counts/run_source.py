@@ -31,7 +31,7 @@ from mqlab.pipeline.kernels.run_events import NEEDED, RunWindow, align_clocks, o
 _ADDED: Final = {**run_deliveries.SCHEMAS, **run_counts.SCHEMAS}
 # The tables that cut large runs into blocks.
 _OF_BLOCKS: Final = {"cells": blocks.CELLS, "bounds": BOUNDS}
-SCHEMAS: Final = {**_ADDED, **_OF_BLOCKS}
+SCHEMAS: Final = {**_ADDED, **_OF_BLOCKS, "arrivals": run_deliveries.ARRIVALS}
 _COUNTS: Final = "counts"
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 _PLACES: Final = pa.schema({"id": pa.int64(), "path": pa.string()})
@@ -50,6 +50,7 @@ class EventPartition:
     """The work of a task: `files` by table, whole or some of their row groups, and the windows of `RunWindow` by run.
 
     A split of large runs has the bits of cells, and some row groups; a block has what `blocks.Block` has.
+    `only_arrivals`: the task gives the table `arrivals`, or what cuts its runs into blocks, instead of the counts.
     """
 
     files: dict[str, list[FileGroups]] = field(default_factory=lambda: {table: [] for table in NEEDED})
@@ -61,6 +62,7 @@ class EventPartition:
     earlier_above: list[EarlierAbove] = field(default_factory=list)
     # The runs that share the events of one of them, by that one.
     sharing: dict[int, list[int]] = field(default_factory=dict)
+    only_arrivals: bool = False
 
     def paths(self) -> Iterator[str]:
         for files in self.files.values():
@@ -79,9 +81,16 @@ def read_partitions(spark: SparkSession, partitions: Sequence[EventPartition]) -
     """The counts of the partitions, each made by a task of its own. `counts_of` gives a table of them."""
     schema = from_arrow_schema(_SCHEMA)
     if any(is_url(path) for partition in partitions for path in partition.paths()):
-        return _with_contents(spark, partitions).groupBy("id").applyInArrow(_count_contents, schema).repartition(1)
-    # A shuffle of these few rows: without it, one task would read all partitions into one.
-    return one_a_task(spark, partitions).mapInArrow(_count_partitions, schema).repartition(1)
+        return _with_contents(spark, partitions).groupBy("id").applyInArrow(_count_contents, schema)
+    return one_a_task(spark, partitions).mapInArrow(_count_partitions, schema)
+
+
+def gather(rows: DataFrame, partitions: int) -> DataFrame:
+    """The rows in one partition, so that no table made from them needs a shuffle; in several, each run is in one.
+
+    This is a shuffle itself: without it, one task would do the work of all.
+    """
+    return rows.repartition(partitions, "run") if partitions > 1 else rows.repartition(1)
 
 
 def is_url(path: str) -> bool:
@@ -117,7 +126,7 @@ def read_saved_counts(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
     schema = from_arrow_schema(_SCHEMA)
     if not files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*map(str, files)).repartition(1)
+    return spark.read.schema(schema).parquet(*map(str, files))
 
 
 def counts_of(counts: DataFrame, table: str) -> DataFrame:
@@ -190,6 +199,9 @@ def _count(partition: EventPartition) -> Iterator[tuple[str, pa.Table]]:
         return
     recorded = align_clocks(read_block(partition) if partition.extents else _read_whole(partition))
     for events in of_sharing_runs(recorded, sharing):
+        if partition.only_arrivals:
+            yield "arrivals", run_deliveries.arrivals(events)
+            continue
         yield from run_deliveries.run_deliveries(events, windows).items()
         yield "gaps", run_counts.gaps(events["sends"])
         if not partition.extents:
@@ -203,7 +215,7 @@ def _count_split(
     for table, groups in partition.groups.items():
         for part in read_rows(table, groups):
             events = align_clocks({**others, table: part.rows})
-            for of_run in of_sharing_runs(events, sharing):
+            for of_run in () if partition.only_arrivals else of_sharing_runs(events, sharing):
                 yield from run_counts.row_counts(of_run, windows).items()
             if table in ("sends", "receipts"):
                 yield "cells", blocks.count_cells(events[table], cell_bits)

@@ -1,4 +1,4 @@
-"""The delivery classes of whole runs, in columns of numpy: what `deliveries` and `delivery_classes` compute in SQL.
+"""The delivery classes and arrivals of whole runs, in columns of numpy: `deliveries` and others compute them in SQL.
 
 Runs are independent: one that fits into the memory of a task needs no shuffle, no window and no generated code. Its
 ranges are cut wherever one of them begins or ends, as in SQL. How often a piece was sent and received is a running sum:
@@ -47,6 +47,9 @@ SCHEMAS: Final = {
         "run": pa.int32(), "slot": pa.int32(), "bucket": pa.int32(), "messages": pa.int64(),
     }),
 }  # fmt: skip
+ARRIVALS: Final = pa.schema({
+    "run": pa.int32(), "messages": pa.int64(), "t_planned": pa.int64(), "t_received": pa.int64(),
+})  # fmt: skip
 # The bucket of messages without a latency.
 _NO_BUCKET: Final = -1
 # More than the coarse bucket of the longest time.
@@ -80,12 +83,8 @@ def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, RunWind
 
     `events` are on the clock of the controller.
     """
-    tables = {name: events[name].select(columns) for name, columns in _COLUMNS.items()}
-    by_run = {name: dict(_by_run(_columns(table))) for name, table in tables.items()}
-    none = {name: _columns(table.slice(0, 0)) for name, table in tables.items()}
     classes, slots = [], []
-    for run in sorted({*by_run["sends"], *by_run["receipts"]}):
-        of_run = {name: by_run[name].get(run, none[name]) for name in tables}
+    for run, of_run in _each_run(events):
         pieces, window = _pieces(of_run), windows.get(run)
         classes.append(_classes(run, pieces, _tolerance(of_run["clocks"]), window))
         if window is not None and window.measure_end != NEVER:
@@ -94,6 +93,28 @@ def run_deliveries(events: Mapping[str, pa.Table], windows: Mapping[int, RunWind
         "deliveries": pa.Table.from_batches(classes, SCHEMAS["deliveries"]),
         "latency slots": pa.Table.from_batches(slots, SCHEMAS["latency slots"]),
     }
+
+
+def arrivals(events: Mapping[str, pa.Table]) -> pa.Table:
+    """The messages of each run that were sent and arrived, as `tables.faults.received_messages` finds them in SQL."""
+    batches = []
+    for run, of_run in _each_run(events):
+        pieces = _pieces(of_run)
+        arrived = (pieces.confirmed + pieces.unknown > 0) & (pieces.fresh + pieces.marked > 0)
+        times = (pieces.messages[arrived], pieces.planned[arrived], pieces.received[arrived])
+        columns = (np.full(len(times[0]), run), *times)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, ARRIVALS, strict=True)]
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=ARRIVALS))
+    return pa.Table.from_batches(batches, ARRIVALS)
+
+
+def _each_run(events: Mapping[str, pa.Table]) -> Iterator[tuple[int, Mapping[str, Columns]]]:
+    """The runs that have sends or receipts, in their order."""
+    tables = {name: events[name].select(columns) for name, columns in _COLUMNS.items()}
+    by_run = {name: dict(_by_run(_columns(table))) for name, table in tables.items()}
+    none = {name: _columns(table.slice(0, 0)) for name, table in tables.items()}
+    for run in sorted({*by_run["sends"], *by_run["receipts"]}):
+        yield run, {name: by_run[name].get(run, none[name]) for name in tables}
 
 
 def _columns(table: pa.Table) -> dict[str, Array]:

@@ -18,6 +18,7 @@ from mqlab.pipeline.schema import UNSERVED, FaultEffectRow, PointColumns, RunCol
 
 _FAULT: Final = ("run", "number")
 _POINT: Final = columns(PointColumns)
+_PERCENTILES: Final = {"latency_p50": 0.5, "latency_p99": 0.99}
 
 
 def received_messages(segments: DataFrame) -> DataFrame:
@@ -158,16 +159,28 @@ def fault_recoveries(received: DataFrame, scopes: DataFrame, silences: DataFrame
 
 def fault_latencies(received: DataFrame, scopes: DataFrame, recoveries: DataFrame) -> DataFrame:
     """From the planned time, of the messages that were on their way between a fault and the recovery from it."""
-    return (
+    times = (
         received.selectExpr("*", "greatest(t_received - t_planned, 0) AS latency")
         .join(fn.broadcast(scopes), "run")
         .join(fn.broadcast(recoveries), [*_FAULT], "left")
         .where("t_received > t_start AND t_planned < coalesce(t_recovered, scope_end)")
-        .groupBy(*_FAULT)
-        .agg(
-            fn.sum("messages").alias("messages"),
-            fn.expr("percentile(latency, 0.5, messages)").alias("latency_p50"),
-            fn.expr("percentile(latency, 0.99, messages)").alias("latency_p99"),
-            fn.max("latency").alias("latency_max"),
-        )
+        .groupBy(*_FAULT, "latency")
+        .agg(fn.sum("messages").alias("messages"))
     )
+    # Sorted, for Spark's own percentile holds all different times of a fault in memory.
+    of_fault = "OVER (PARTITION BY run, number"
+    ranked = times.selectExpr(
+        "*", f"sum(messages) {of_fault} ORDER BY latency) AS cumulated", f"sum(messages) {of_fault}) AS total"
+    )
+    neighbours = [
+        fn.expr(f"min(CASE WHEN cumulated > {side}((total - 1) * {share}D) THEN latency END)").alias(f"{name}_{side}")
+        for name, share in _PERCENTILES.items() for side in ("floor", "ceil")
+    ]  # fmt: skip
+    whole = ranked.groupBy(*_FAULT).agg(
+        fn.sum("messages").alias("messages"), fn.max("latency").alias("latency_max"), *neighbours
+    )
+    between = {
+        name: f"{name}_floor + ({name}_ceil - {name}_floor) * pmod((messages - 1) * {share}D, 1D)"
+        for name, share in _PERCENTILES.items()
+    }
+    return whole.selectExpr(*_FAULT, "messages", "latency_max", *(f"{sql} AS {name}" for name, sql in between.items()))
