@@ -270,10 +270,10 @@ async def driver_sends(protocol: str, address: str) -> Load:
     bodies = np.frombuffer(SMALL * DRIVER_CALL, dtype=np.uint8).reshape(DRIVER_CALL, size)
 
     async def load(number: int) -> None:
-        receiving_all = asyncio.ensure_future(receive(receiver, number))
+        taking = asyncio.ensure_future(take(receiver, number))
         for begin in range(0, number, DRIVER_CALL):
             await sender.send(bodies[: number - begin], wait=False)
-        await receiving_all
+        await taking
 
     return load
 
@@ -295,7 +295,7 @@ async def driver_pairs(protocol: str, address: str, pairs: int) -> Load:
             for _ in range(each):
                 await sender.send(bodies, wait=True)
 
-        await asyncio.gather(*(work for sender, receiver in links for work in (send(sender), receive(receiver, each))))
+        await asyncio.gather(*(work for sender, receiver in links for work in (send(sender), take(receiver, each))))
 
     return load
 
@@ -313,7 +313,7 @@ def receiver_options() -> "ReceiverOptions":
     return ReceiverOptions(PREFETCH)
 
 
-async def receive(receiver: "Receiver", left: int) -> None:
+async def take(receiver: "Receiver", left: int) -> None:
     while left > 0:
         left -= len((await receiver.receive()).bodies)
 

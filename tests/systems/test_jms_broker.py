@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from mqlab.systems import SystemSettingError, system
+from mqlab.systems.activemq_common import JmsBroker
 from mqlab.systems.install.download import path_of
 from mqlab.systems.install.qpid_jms import QPID_JMS
-from mqlab.systems.jms_broker import JmsBroker
 from mqlab.systems.program import Launch
 
 BROKERS = ("activemq", "artemis")

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
+from mqlab.systems.activemq_common import JmsBroker, exchange, new_reply_queue, text_message
 from mqlab.systems.api import Durability, SystemFailedError
 from mqlab.systems.install.download import Archive, Java, Part, path_of
-from mqlab.systems.jms_broker import JmsBroker
 from mqlab.systems.program import Launch, ProgramRunning
-from mqlab.systems.stomp_management import exchange, new_reply_queue, text_message
 from mqlab.wire.stomp.frames import StompFrame
 
 # The tool measures the disk and writes the configuration, once; then the broker starts.
