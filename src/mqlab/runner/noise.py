@@ -186,7 +186,7 @@ def _foreign_disk(begin: _State, end: _State) -> tuple[float | None, str]:
 def _increase(
     begin: Mapping[int, _Process], end: Mapping[int, _Process], counter: Literal["cpu_seconds", "disk_bytes"]
 ) -> dict[int, float]:
-    """That of each process. What one used that ended is in the count of its parent, as a difference."""
+    """That of each process. An ended one is in the count of its parent: together they are the difference."""
     return {pid: _count(end, pid, counter) - _count(begin, pid, counter) for pid in {*begin, *end}}
 
 
