@@ -187,7 +187,8 @@ def noise_table(results: RunResults) -> Table:
     state = results.meta.get("noise") or {}
     notes = [
         f"{disturbed:,} of {watched:,} watched runs were disturbed: other virtual machines and other processes took "
-        f"more than {state.get('max_taken_share', 0):.0%} of the processors. Such a run is repeated later."
+        f"more than {state.get('max_taken_share', 0):.0%} of the processors{_limits_of_processes(state)}. "
+        "Such a run is repeated later."
         if watched
         else "The runs were not watched.",
         f"{unsteady:,} of {len(rows):,} runs were not steady. A run is steady if arrivals are copies x sends within "
@@ -201,6 +202,16 @@ def noise_table(results: RunResults) -> Table:
     ]
     title = f"Noise and steadiness, run by run, {MEASURED}"
     return Table(title, head, rows, tuple(notes), folded=len(rows) > formatting.LONG)
+
+
+def _limits_of_processes(state: JsonObject) -> str:
+    """Those for other processes alone, of runs that were made with them."""
+    if "max_foreign_cores" not in state:
+        return ""
+    return (
+        f", other processes more than {state['max_foreign_cores']:g} of one, or, where messages were persistent, the "
+        f"disk worked for them more than {state['max_foreign_disk_share']:.0%} of the time"
+    )
 
 
 def _tested_for_trends(results: RunResults) -> str:
