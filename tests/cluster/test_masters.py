@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.spark_servers import QUICK_JAVA, Cluster, connect_server
+from cli.command import mqlab
+from cluster.spark_servers import QUICK_JAVA, Cluster, connect_server, plain_python
 from mqlab.events.folder import RunFolder
 from mqlab.pipeline.schema import TABLES
 
@@ -47,6 +48,19 @@ def test_a_cluster_gives_the_same_tables_also_if_it_loses_all_executors(
     said = drive(cluster.master, folder.path, "--lose", *workers, "--conf", *ON_LOOPBACK, python=python)
     assert said == f"killed {len(workers)}\n"
     assert tables(folder) == tables(local)
+
+
+def test_executors_that_lack_a_package_end_the_command(local: RunFolder, cluster: Cluster, tmp_path: Path) -> None:
+    """Before it measures, with a sentence that names the package."""
+    folder = copied(local, tmp_path / "run")
+    python = plain_python(tmp_path / "python", without="numpy")
+    settings = [word for setting in ON_LOOPBACK for word in ("--conf", setting)]
+    measured = mqlab("measure", folder.path, "--master", cluster.master, *settings, PYSPARK_PYTHON=str(python))
+    assert measured.returncode == 7, measured.stderr
+    assert f"Spark cannot compute on {cluster.master}: every executor needs Python" in measured.stderr
+    assert "No module named 'numpy'" in measured.stderr
+    assert "Traceback" not in measured.stderr
+    assert not folder.measures.exists()
 
 
 def test_spark_connect_gives_the_same_tables(local: RunFolder, python: Path, tmp_path: Path) -> None:
