@@ -62,7 +62,8 @@ class Bench:
         self._folders: dict[int, RunFolder] = {}
         self._answers: dict[tuple[int, str], Answers] = {}
         self._truth: dict[int, Mapping[int, Counter[str]]] = {}
-        self.peak_bytes: dict[int, int] = dict.fromkeys(sizes, 0)
+        # By the number of messages, or by what else was measured.
+        self.peak_bytes: Counter[int | str] = Counter()
         for size in sizes:
             say(f"writing the events of {size:,} messages")
             self._folders[size], self._truth[size] = write_events(parent / str(size), size)
@@ -134,12 +135,26 @@ class Bench:
             },
         }
 
+    def many_runs(self, parent: Path, runs: int, rounds: int) -> dict[str, object]:
+        """Warm passes over very many small runs, whose event files are compacted, and the memory that they take."""
+        name = f"{runs} runs"
+        say(f"writing the events of {runs:,} small runs")
+        points = [SyntheticRun(f"point {number}", 1 / runs, ()) for number in range(runs)]
+        folder, _ = write_events(parent / name, runs * _SMALL_MESSAGES, runs=points)
+        folder.write_meta({**folder.meta(), "status": COMPLETE})
+        compact(folder)
+        with _repeatedly(partial(self._sample_memory, name)):
+            self._pass_ms(folder)  # the first pass loads and compiles
+            found = interleaved({name: partial(self._pass_ms, folder)}, rounds)
+        seconds = [value / 1000 for value in found[name]]
+        return {"runs": runs, "pass_s": level(seconds), "peak_gib": round(self.peak_bytes[name] / 2**30, 2)}
+
     def _pass_ms(self, folder: RunFolder) -> float:
         begin = time.perf_counter()
         measure(self._spark, folder, exhibits=())
         return 1000 * (time.perf_counter() - begin)
 
-    def _sample_memory(self, size: int) -> None:
+    def _sample_memory(self, size: int | str) -> None:
         """Keep the highest memory of this process, Java and Spark's Python processes; shared pages count once."""
         own, engines = psutil.Process(), self._processes.values()
         processes = [process for process in own.children(recursive=True) if process not in engines]
@@ -203,7 +218,13 @@ def compare(where: str, expected: Mapping[str, float], found: Mapping[str, float
 
 
 def run(about: str) -> None:
-    options = arguments(about, "at most 10 million messages, within a minute", size="this number of messages")
+    options = arguments(
+        about, "at most 10 million messages, within a minute", size="this number of messages",
+        runs="measure only passes over this number of small runs",
+    )  # fmt: skip
+    if options.runs:
+        _measure_many_runs([*map(int, options.runs)], options.rounds or 3)
+        return
     chosen = options.size or (SMOKE_SIZES if options.smoke else QUICK_SIZES if options.quick else SIZES)
     sizes = sorted(map(int, chosen))
     rounds = options.rounds or 3
@@ -222,6 +243,7 @@ def run(about: str) -> None:
         study_pass_s = bench.study_pass(Path(temporary))
         runs = 3 if options.smoke else 200 if options.quick else 2000
         compaction = bench.compaction(Path(temporary), runs, rounds)
+        many = bench.many_runs(Path(temporary), 5 if options.smoke else 200 if options.quick else 10_000, rounds)
     last = sizes[-1]
     results: dict[str, object] = {
         f"spark_over_{engine}": ratio(found[last][_SPARK], found[last][engine])
@@ -236,6 +258,7 @@ def run(about: str) -> None:
         peak_gib=round(bench.peak_bytes[last] / 2**30, 3),
         study_pass_s=round(study_pass_s, 2),
         **compaction,
+        many_runs=[many],
         start_s=round(bench.start_s, 2),
         seconds={
             size: {side: round(median(values) / 1000, 2) for side, values in found[size].items()
@@ -244,6 +267,13 @@ def run(about: str) -> None:
         },
         spark_seconds=level([value / 1000 for value in found[last][_SPARK]]),
     )  # fmt: skip
+
+
+def _measure_many_runs(numbers: list[int], rounds: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="mqlab-bench-") as temporary, ExitStack() as stack:
+        bench = Bench(stack, Path(temporary), [])
+        found = [bench.many_runs(Path(temporary), number, rounds) for number in numbers]
+    finish(many_runs=found)
 
 
 def _milliseconds(bench: Bench, size: int, side: str) -> float:

@@ -7,6 +7,7 @@ spark_over_duckdb, spark_over_polars: time over time at the largest size. growth
 at the size before it, for as many messages. peak_gib: memory of all processes of Spark at the largest size.
 study_pass_s: a pass over as many small runs as a quick study has. start_s: the start of Spark. compacted_over_plain: a
 pass over 2,000 small runs (200 with --quick) whose event files are compacted, over one of files as agents write them.
+many_runs: time and memory of a warm pass over 10,000 small runs (200 with --quick), or as many as --runs says.
 """
 
 from _pipeline_sides import run
