@@ -1,4 +1,4 @@
-"""What a shell completes beside commands and options: the names of systems and studies.
+"""The names of systems and studies, which a shell completes as it does commands and options.
 
 The registries have them, so nothing else is imported before the shell asks.
 """
