@@ -172,3 +172,15 @@ def test_a_topic_may_always_take_some_bytes() -> None:
         sent += KIB
     # All of the broker's memory, not the half of it that is left after half of it is sent.
     assert sent >= free - 4 * KIB
+
+
+def test_a_topic_that_drops_its_oldest_messages_holds_nobody() -> None:
+    driven = Driven(memory_limit=MEMORY, queue_limit=128 * KIB, producer_window=4 * KIB, when_full="drop-oldest")
+    for _ in range(SUBSCRIPTIONS):
+        driven.consumer("topic:t", 0)
+    producer = driven.producer("topic:t")
+    for _ in range(1000):
+        assert driven.credit[producer] > 0
+        driven.send(producer, BODY)
+        driven.credit[producer] -= len(BODY)
+    assert driven.memory > MEMORY // 2

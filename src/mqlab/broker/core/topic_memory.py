@@ -3,6 +3,7 @@
 A message to a topic counts for each of its subscriptions. Some hundred that take nothing could fill the memory with a
 few messages, and the producers of all destinations would wait. Instead those of the topic wait: one such topic takes
 half of the memory limit, two take a third each, and so on, so there is always memory left for other destinations.
+Subscriptions that drop their oldest messages do not count: their producers never wait for them.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from typing import Final
 from mqlab.broker import limits
 from mqlab.broker.core.context import CoreContext
 from mqlab.broker.core.model.messages import FOOTPRINT, Span
-from mqlab.broker.core.model.queue import Topic
+from mqlab.broker.core.model.queue import Queue, Topic
 from mqlab.broker.core.model.queue_usage import RELEASE_SHARE
 from mqlab.broker.core.model.sessions import CoreProducer
 
@@ -53,7 +54,7 @@ class TopicMemory:
 
     def reason_full(self, topic: Topic, size: int, beside: int) -> str:
         """Why a topic cannot take messages of so many bytes, although its producer has credit, or ""."""
-        growth = size * len(topic.subscriptions)
+        growth = size * len(_holding(topic))
         memory = self._context.memory + beside + growth
         if 2 * memory <= self._limit:
             return ""
@@ -77,5 +78,9 @@ class TopicMemory:
         return max(limits.TOPIC_LEAST, self._limit - memory)
 
 
+def _holding(topic: Topic) -> list[Queue]:
+    return [queue for queue in topic.subscriptions if queue.policy.when_full != "drop-oldest"]
+
+
 def _taken(topic: Topic) -> int:
-    return sum(queue.in_memory for queue in topic.subscriptions)
+    return sum(queue.in_memory for queue in _holding(topic))
