@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,22 +26,25 @@ class FileSystem:
     jars: Path | None = None
 
 
-def check_measures_there(system: FileSystem, work: Path) -> None:
-    """Measure a run folder on this machine and on the file system, and compare the tables bit for bit."""
+def check_measures_there(system: FileSystem, work: Path, *options: str, python: Path = Path(sys.executable)) -> None:
+    """Measure a run folder on this machine, and one there with these options, and compare the tables bit for bit.
+
+    `python`: that of the executors.
+    """
     folder = write(work / "run", random_runs()[:6])
     mqlab("measure", folder.path)
     expected = _tables(folder)
     shutil.rmtree(folder.measures)
     _shell(system, work, "-put", str(folder.path), f"{system.url}/run")
-    options = {f"spark.hadoop.{name}": text for name, text in system.settings.items()}
+    settings = {f"spark.hadoop.{name}": text for name, text in system.settings.items()}
     if system.jars:
-        options["spark.driver.extraClassPath"] = f"{system.jars}/*"
-    words = [word for name, text in options.items() for word in ("--conf", f"{name}={text}")]
-    measured = mqlab("measure", f"{system.url}/run", "--check", *words)
+        settings["spark.driver.extraClassPath"] = f"{system.jars}/*"
+    words = [*options, *(word for name, text in settings.items() for word in ("--conf", f"{name}={text}"))]
+    measured = mqlab("measure", f"{system.url}/run", "--check", *words, PYSPARK_PYTHON=str(python))
     assert "columns and SQL count the same events" in measured.stderr, measured.stderr
     assert f"measures in {system.url}/run/measures" in measured.stderr, measured.stderr
     assert "the history cannot be written" not in measured.stderr, measured.stderr
-    listed = mqlab("history", "list", "--runs", system.url, "--json", *words)
+    listed = mqlab("history", "list", "--runs", system.url, "--json", *words, PYSPARK_PYTHON=str(python))
     measures = document(listed.stdout)["measures"]
     assert {row["run_folder"] for row in measures} == {"run"}, listed.stderr
     _shell(system, work, "-get", f"{system.url}/run/measures", str(folder.measures))

@@ -11,7 +11,8 @@ from typing import Final
 import pytest
 
 from cluster.hadoop_folders import FileSystem, check_measures_there
-from cluster.spark_servers import server
+from cluster.spark_servers import Cluster, server
+from cluster.test_masters import ON_LOOPBACK
 from mqlab.systems.install.download import Jars, install, path_of
 
 pytestmark = pytest.mark.skipif(not os.environ.get("MQLAB_TEST_CLUSTER"), reason="this is for `make test-cluster`")
@@ -39,5 +40,7 @@ def hdfs(tmp_path: Path) -> Iterator[FileSystem]:
         yield FileSystem(f"hdfs://127.0.0.1:{port}")
 
 
-def test_a_run_folder_is_measured_where_it_is(hdfs: FileSystem, tmp_path: Path) -> None:
-    check_measures_there(hdfs, tmp_path)
+def test_a_run_folder_is_measured_where_it_is(hdfs: FileSystem, cluster: Cluster, python: Path, tmp_path: Path) -> None:
+    """By the executors of a cluster, which have a Python with numpy and pyarrow alone."""
+    settings = [word for setting in ON_LOOPBACK for word in ("--conf", setting)]
+    check_measures_there(hdfs, tmp_path, "--master", cluster.master, *settings, python=python)
