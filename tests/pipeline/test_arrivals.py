@@ -87,7 +87,7 @@ def test_percentiles_of_a_fault_are_those_of_spark(spark: SparkSession, times: i
         ],
         "run int, messages long, t_planned long, t_received long",
     )  # fmt: skip
-    scopes = spark.sql("SELECT explode(array(1, 2)) AS run, 1 AS number, -1L AS t_start, 9999L AS scope_end")
+    scopes = spark.sql("SELECT explode(array(1, 2)) AS run, 1 AS number, -99L AS t_start, 9999L AS scope_end")
     none = spark.sql("SELECT 1 AS run, 1 AS number, 0L AS t_recovered").where("false")
     latency = "greatest(t_received - t_planned, 0)"
     expected = received.groupBy("run").agg(

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import numpy as np
 import pytest
 
 from drivers.amqp.null_server import AmqpNullServer
 from drivers.answers import Answers
 from drivers.null_servers import against, bodies, turns
 from mqlab.drivers import DRIVERS, DriverConnection, DriverError, ReceiverOptions
+from mqlab.drivers.api import MessageHeaders
 from mqlab.wire.amqp.content import AmqpPublisher
 from mqlab.wire.amqp.methods import METHOD, Method, frame, method, method_payload
 
@@ -264,8 +266,8 @@ def test_what_it_has_not_is_said(fake_broker: type[FakeBroker]) -> None:
         with pytest.raises(DriverError, match="gets all that is on its queue"):
             await connection.receiver("topic:t", ReceiverOptions(10, selector="seq > 5"))
         sender = await connection.sender("topic:t", persistent=False, transacted=False)
-        with pytest.raises(DriverError, match="selectors"):
-            await sender.send(bodies(3), wait=False, properties={})
+        with pytest.raises(DriverError, match="no message groups"):
+            await sender.send(bodies(3), wait=False, headers=MessageHeaders(key=np.array(["a", "b", "c"])))
 
     against("amqp", fake_broker, play)
 
