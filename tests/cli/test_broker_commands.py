@@ -20,7 +20,7 @@ from .running_broker import TerminalCommand, broker_process
 def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One broker for all tests here: each has queues of its own."""
     folder = tmp_path_factory.mktemp("broker")
-    with broker_process(folder, "--data", folder / "data") as (_, address):
+    with broker_process(folder, "--data", folder / "data", "--api-trace", folder / "calls") as (_, address):
         yield address
 
 
@@ -51,6 +51,14 @@ class TestMonitoring:
         assert document(here("broker", "monitoring", "high", "--json").stdout) == {"level": "high"}
         assert "monitoring: high" in here("broker", "monitoring").output
         assert document(here("broker", "monitoring", "low", "--json").stdout) == {"level": "low"}
+
+
+class TestApiTrace:
+    def test_it_is_shown_and_switched(self) -> None:
+        assert document(here("broker", "api-trace", "--json").stdout) == {"on": True}
+        assert "API trace: off" in here("broker", "api-trace", "off").output
+        assert document(here("broker", "api-trace", "--json").stdout) == {"on": False}
+        assert "API trace: on" in here("broker", "api-trace", "on").output
 
 
 class TestLooking:

@@ -71,7 +71,7 @@ def test_no_setting_has_the_better_places() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ("switch: 20ms", "not between 100ms and 10s"),
+        ("switch: 20ms", "not between 50ms and 10s"),
         ("switch: [100ms, 200ms]", "switch"),
         ("switch: 400ms\n    messages: 100", "leave messages out"),
         ("switch: 400ms\n    rate: 100/s for 1s then 200/s", "a rate that changes"),

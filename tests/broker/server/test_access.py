@@ -90,6 +90,7 @@ CASES: dict[str, list[Case]] = {
         Case(ADMINS, {"level": "low"}),
         Case(ADMINS, {"application": "a", "level": "low"}),
     ],
+    "api_trace": [Case(ALL, {"on": "no"}, then="this broker has no file for an API trace")],
     "connections": [Case(ALL)],
     "monitoring": [Case(ALL), Case(ALL, {"level": "low"})],
     "channels": [Case(EVERYBODY)],

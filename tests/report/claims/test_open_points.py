@@ -96,6 +96,15 @@ def test_a_point_that_refutes_a_claim_alone_is_all_that_goes_on(tmp_path: Path) 
     assert found(results, counted(3, A=1040.0, B=1040.0, C=1040.0)) == {"A", "B", "C"}
 
 
+def test_points_with_few_runs_go_on_before_much_is_spent_on_others(tmp_path: Path) -> None:
+    """What a single run of C seems to say may be chance: A goes on for long only if three of them say the same."""
+    results = run(tmp_path, "rate.received[A] > 955 and rate.received[C] > 700")
+    of_one, of_three = counted(1), counted(3)
+    rates = {key: of_one[key] if key[1] == "C" else runs for key, runs in of_three.items()}
+    assert found(results, rates) == {"C"}
+    assert found(results, of_three) == {"A"}
+
+
 def test_a_point_that_costs_less_than_another_is_preferred(tmp_path: Path) -> None:
     results = run(tmp_path, "min(rate.received[A], rate.received[B]) > 1000")
     runs = played(counted(3, A=950.0, B=950.0))

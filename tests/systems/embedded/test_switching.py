@@ -43,6 +43,25 @@ async def test_monitoring_trace_and_read_out_are_switched(tmp_path: Path) -> Non
 
 
 @in_loop
+async def test_the_api_trace_is_off_until_it_is_switched_on(tmp_path: Path) -> None:
+    base = system("embedded").with_settings({"api_trace": "no"}).for_switching()
+    calls = tmp_path / "data.calls"
+    running = await base.start(tmp_path / "data")
+    try:
+        other = await aio.connect(running.address, application="Other")
+        await other.ask("ping")
+        await running.switch(base.with_settings({"api_trace": "yes"}))
+        await other.ask("ping")
+        await running.switch(base)
+        await other.ask("ping")
+        await other.close()
+    finally:
+        await running.stop()
+    asked = [line for line in calls.read_text().splitlines() if '"Other"\tin\tASK' in line]
+    assert len(asked) == 1
+
+
+@in_loop
 async def test_a_broker_that_was_not_started_for_it_cannot_be_switched(tmp_path: Path) -> None:
     plain = system("embedded")
     running = await plain.start(tmp_path / "data")

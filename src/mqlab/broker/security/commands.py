@@ -81,6 +81,7 @@ ADMIN_REQUESTS: Final[Table] = {
     "move": (_ADMIN, Requirement(CheckKind.USE, "write", "to")),
     "delete": (_ADMIN,),
     "trace": (Requirement(CheckKind.TRACE),),
+    "api_trace": (Requirement(CheckKind.EVERYTHING, "admin"),),
     "monitoring": (Requirement(CheckKind.EVERYTHING, "admin"),),
     "connections": (Requirement(CheckKind.EVERYTHING, "admin"),),
     "channels": (Requirement(CheckKind.LIST, argument="those with `read` on `queue:transmit.BROKER`"),),

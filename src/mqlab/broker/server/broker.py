@@ -136,7 +136,9 @@ class Broker:
         self.activity = ActivityTrace(settings, self.core, self.connections, self.run_effects, self.observer_errors)
         self.api_trace: ApiTrace | None = None
         if settings.api_trace is not None:
-            self.api_trace = ApiTrace(settings.api_trace, self.observer_errors, internal=settings.api_trace_internal)
+            self.api_trace = ApiTrace(
+                settings.api_trace, self.connections, self.observer_errors, internal=settings.api_trace_internal
+            )
             self._actions = self.api_trace.traced_actions(self._actions)
         self.update_clock()
         self.core.context.page_out = self._page_out

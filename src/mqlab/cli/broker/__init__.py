@@ -5,6 +5,7 @@ A command reads options, calls the broker's packages or the client library, and 
 
 import typer
 
+from mqlab.cli.broker.api_trace import api_trace
 from mqlab.cli.broker.browse import browse
 from mqlab.cli.broker.channels import channels
 from mqlab.cli.broker.check import check
@@ -25,7 +26,7 @@ broker.callback()(run_server)
 for name, command in {
     "status": status, "list": list_all, "show": show_one, "browse": browse, "purge": purge, "move": move,
     "delete": delete, "page": page, "transactions": transactions, "channels": channels,
-    "monitoring": monitoring, "trace": trace,
+    "monitoring": monitoring, "trace": trace, "api-trace": api_trace,
 }.items():  # fmt: skip
     broker.command(name, rich_help_panel=_RUNNING)(command)
 broker.add_typer(users, name="users", rich_help_panel=_FILES)

@@ -25,6 +25,8 @@ from mqlab.study.rounds.played import PlayedRuns
 from mqlab.study.shared_noise import RunNoise, share
 from mqlab.study.statistics import LOOKS, next_look
 
+# With fewer runs of a point it is chance whether more of the same would decide a claim.
+_FORESEEING_RUNS: Final = 3
 # Of the runs of a point, relative to their mean, as long as too few points have two.
 _USUAL_DEVIATION: Final = 0.1
 # The runs for which the points of a claim go on that is about a metric which the agents do not count.
@@ -91,11 +93,14 @@ class _Outlook:
     def need(self, one: _OpenClaim) -> _Need:
         unfinished = frozenset(key for key in one.keys if self.played[key].played < self.most[key[1:]])
         most = max((self.most[key[1:]] for key in unfinished), default=0)
+        few = frozenset(key for key in unfinished if self.played[key].valid < _FORESEEING_RUNS)
         if not one.is_counted:
             return self._uncounted_need(unfinished)
         for target in sorted({*(look for look in LOOKS if 1 < look < most), most}):
             keys = frozenset(key for key in unfinished if self.played[key].valid < target)
             if keys and self._is_decided(one, keys, target):
+                if few and target > _FORESEEING_RUNS:
+                    return _Need(few, _FORESEEING_RUNS, is_likely=True)
                 return _Need(self._fewest(one, keys, target), target, is_likely=True)
         steps = [self.played[key].played for key in unfinished]
         return _Need(unfinished, next_look(min(steps, default=0), most), is_likely=False)

@@ -35,7 +35,7 @@ from mqlab.study.metric import METRICS
 from mqlab.study.repetition import RepetitionRule
 
 # A shorter slice would be little but the time that a setting needs to settle; a longer one is a run of its own.
-_SHORTEST_SLICE_S: Final = 0.1
+_SHORTEST_SLICE_S: Final = 0.05
 _LONGEST_SLICE_S: Final = 10.0
 # Roles need sockets and buffers on one machine; a greater number is a mistake.
 MAX_ROLES: Final = 10_000
@@ -177,7 +177,7 @@ def _measure_phase(text: str) -> float:
 def _slice(text: str) -> float:
     seconds = _phase(text)
     if not _SHORTEST_SLICE_S <= seconds <= _LONGEST_SLICE_S:
-        raise ValueError(f"'{text}' is not between 100ms and 10s; write 400ms")
+        raise ValueError(f"'{text}' is not between 50ms and 10s; write 400ms")
     return seconds
 
 

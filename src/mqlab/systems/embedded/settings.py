@@ -22,7 +22,7 @@ _BROKER_SETTINGS: Final = tuple(name for name in SETTING_NAMES if name not in _S
 _LAB_SETTINGS: Final = ("traced", "read_out", "switchable")
 _SETTINGS: Final = (*_BROKER_SETTINGS, *_LAB_SETTINGS)
 # Settings that can be changed while the broker runs.
-LIVE_SETTINGS: Final = ("monitoring", "trace", "traced", "read_out")
+LIVE_SETTINGS: Final = ("monitoring", "trace", "traced", "read_out", "api_trace")
 FILE_SETTINGS: Final[dict[str, FileUse]] = {"api_trace": "write", "file_trace": "write", "trace_file": "read"}
 # The value of `api_trace` for a file that the lab names.
 _LAB_FILE: Final = "yes"
@@ -34,8 +34,8 @@ class EmbeddedSettings:
     traced: int | None = None
     read_out: bool = False
     switchable: bool = False
-    # Whether the lab names the file of the API trace.
-    api_trace: bool = False
+    # Whether there is an API trace, into a file that the lab names. None: nothing was said of it.
+    api_trace: bool | None = None
 
     @classmethod
     def parse(cls, settings: dict[str, str]) -> "EmbeddedSettings":
@@ -73,10 +73,15 @@ class EmbeddedSettings:
         """Whether the broker writes an activity trace, or may have to."""
         return self.switchable or self.settings().trace != "off" or "trace_file" in self.values
 
+    @property
+    def switches_api_trace(self) -> bool:
+        """Whether the broker has a file for an API trace that is off at first."""
+        return self.switchable and self.api_trace is False
+
     def with_files(self, folder: Path) -> dict[str, object]:
         """The values for a broker with its data in `folder`; the files that the lab names are beside it."""
         values = dict(self.values)
-        if self.api_trace:
+        if self.api_trace or self.switches_api_trace:
             values["api_trace"] = folder.with_name(f"{folder.name}.calls")
         if "trace_file" not in values and self.traces:
             values["trace_file"] = self.write_stanzas(folder)

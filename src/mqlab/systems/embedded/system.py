@@ -168,6 +168,8 @@ class EmbeddedRunning(Running):
                 after.write_stanzas(self._folder)
                 await self._ask("trace")  # the broker reads the file
             await self._reader.set_read_out(after.read_out)
+            if bool(before.api_trace) != bool(after.api_trace):
+                await self._ask("api_trace", on="yes" if after.api_trace else "no")
         except (MqlabError, OSError) as error:
             raise SystemFailedError(f"the settings cannot be switched: {error}") from error
         self._settings = after
@@ -349,6 +351,8 @@ class Embedded(System):
         except psutil.Error as error:
             raise OSError(str(error)) from error
         control = await aio.connect(address, application=OWN_APPLICATION)
+        if settings.switches_api_trace:
+            await control.ask("api_trace", on="no")
         reader = None
         if settings.traces:
             reader = await TraceQueueReader.start(address, folder.with_name(f"{folder.name}.records"))

@@ -13,10 +13,12 @@ import pytest
 from broker.server.native_connections import native_connections
 from broker.server.raw_client import Raw, client, in_loop, local
 from broker.server.trace.traced_clients import named
+from mqlab.broker import limits
 from mqlab.broker.server.startup import running
 from mqlab.broker.server.trace import api_trace
 from mqlab.broker.server.trace.api_trace import COLUMNS
 from mqlab.broker.settings import SettingError
+from mqlab.client.errors import RefusedError
 from mqlab.wire.native import frames as native
 from mqlab.wire.native.bodies import encode
 from mqlab.wire.native.frames import Kind
@@ -147,6 +149,60 @@ async def test_without_internal_there_is_nothing_of_the_core(tmp_path: Path) -> 
         producer = await (await (await client(address)).session()).producer("queue:a")
         await producer.send(b"x", persistent=True)
     assert {line.direction for line in lines(path)} == {"in", "out"}
+
+
+@in_loop
+async def test_it_is_switched_while_clients_are_connected(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    async with running(local(api_trace=path)) as (broker, (address,)):
+        admin, connection = await client(address), await named(address, "Client")
+        session = await connection.session()
+        producer = await session.producer("queue:a")
+        assert (await admin.ask("api_trace"))["on"]
+        await producer.send_batch(encode([b"traced"]), confirm=True)
+        assert not (await admin.ask("api_trace", on="no"))["on"]
+        assert all(one.call_recorder is None for one in native_connections(broker))
+        await producer.send_batch(encode([b"not"]), confirm=True)
+        late, left = await named(address, "Late"), await named(address, "Left")
+        await left.close()
+        late_producer = await (await late.session()).producer("queue:a")
+        assert (await admin.ask("api_trace", on="yes"))["on"]
+        await producer.send_batch(encode([b"again"]), confirm=True)
+        await late_producer.send_batch(encode([b"late"]), confirm=True)
+        await connection.close()
+        await late.close()
+    assert [line.first for line in lines(path) if line.application == "Client" and line.kind == "SEND"] == [1, 3]
+    of_late = [(line.kind, line.destination) for line in lines(path) if line.application == "Late"]
+    assert of_late[0] == ("SEND", "queue:a")
+    assert of_late[-1][0] == "END"
+    assert not [line for line in lines(path) if line.application == "Left"]
+
+
+@in_loop
+async def test_a_client_that_does_not_log_in_is_cut_off_although_the_trace_is_switched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "HELLO_SECONDS", 0.5)
+    async with running(local(api_trace=tmp_path / "trace")) as (_, (address,)):
+        admin = await client(address)
+        host, port = str(address).removeprefix("tcp:").rsplit(":", 1)
+        reader, writer = await asyncio.open_connection(host, int(port))
+        await admin.ask("api_trace", on="no")
+        await admin.ask("api_trace", on="yes")
+        async with asyncio.timeout(240):
+            await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+
+@in_loop
+async def test_a_broker_without_its_file_says_so(tmp_path: Path) -> None:
+    async with running(local()) as (_, (address,)):
+        with pytest.raises(RefusedError, match="started without api_trace"):
+            await (await client(address)).ask("api_trace", on="yes")
+    async with running(local(api_trace=tmp_path / "trace")) as (_, (address,)):
+        with pytest.raises(RefusedError, match="neither yes nor no"):
+            await (await client(address)).ask("api_trace", on="maybe")
 
 
 class TestFile:

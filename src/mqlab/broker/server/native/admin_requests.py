@@ -171,6 +171,19 @@ class AdminRequestHandler:
         else:
             self._core.effects.append(Continue(partial(self._flush_slice, request, work)))
 
+    def _api_trace(self, request: AdminRequest) -> JsonObject:
+        """Whether the API trace is on. With `on` it is switched first: "yes" or "no"."""
+        trace, on = self._broker.api_trace, request.optional("on")
+        if trace is None:
+            raise CommandError("this broker has no file for an API trace: it was started without api_trace")
+        if on not in ("", "yes", "no"):
+            raise CommandError(f"on: {on[:80]!r} is neither yes nor no")
+        if on == "yes" and trace.has_ended:
+            raise CommandError("the API trace has ended: its file could not be written")
+        if on:
+            trace.switch(on=on == "yes")
+        return {"on": trace.is_on}
+
     def _connections(self, _request: AdminRequest) -> JsonObject:
         """The clients that have logged in, as many as a list may have."""
         described = filter(None, (connection.describe() for connection in self._broker.connections))
@@ -225,7 +238,8 @@ class AdminRequestHandler:
         "ping": _ping, "status": _status, "temporary": _temporary, "delete_temporary": _delete_temporary,
         "unsubscribe": _unsubscribe, "prepare": _prepare, "commit": _commit, "rollback": _rollback,
         "prepared": _prepared, "list": _list, "show": _show, "purge": _purge, "move": _move, "delete": _delete,
-        "trace": _trace, "monitoring": _monitoring, "connections": _connections, "channels": _channels,
+        "trace": _trace, "api_trace": _api_trace, "monitoring": _monitoring,
+        "connections": _connections, "channels": _channels,
         "add_channel": _add_channel,
         "start_channel": _start_channel, "stop_channel": _stop_channel,
     }  # fmt: skip

@@ -29,6 +29,7 @@ from mqlab.broker.server.native.refusal_frames import (
 from mqlab.broker.server.native.send_coalescing import KEEP_IN_PLACE, SEQUENCE_NUMBERS, SendCoalescer, send_individually
 from mqlab.broker.server.peer_address import certified_name, peer_of
 from mqlab.broker.server.refusal_log import with_refusal_log
+from mqlab.broker.server.trace.api_trace import ApiTrace
 from mqlab.broker.server.trace.operation_recorder import OperationRecorder
 from mqlab.broker.server.trace.recording import TracedConnection
 from mqlab.json_values import JsonObject
@@ -58,15 +59,12 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._login_deadline: asyncio.TimerHandle | None = None
         self.peer = ""
         self._unsent: list[Buffer] = []
-        # None before the login.
-        self._user: User | None = None
+        self._user: User | None = None  # before the login
         self.client_id = ""
-        # The name that the program gave itself, or "".
-        self.application = ""
+        self.application = ""  # the name that the program gave itself
         self.number = next(broker.numbers)
         self._connected_at_ns = time_ns()
-        # Records the connection for the API trace.
-        self.call_recorder = broker.api_trace.call_recorder(self) if broker.api_trace is not None else None
+        self.call_recorder = broker.api_trace.call_recorder(self, {}) if broker.api_trace is not None else None
         self.access = Access(broker.core, self)
         self._handshake = NativeHandshake(broker, self)
         self._admin_requests = AdminRequestHandler(broker, self)
@@ -113,7 +111,8 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._broker.connections.add(self)
         self._guard_reading()
         self._transport.set_write_buffer_limits(high=_UNSENT_HIGH, low=_UNSENT_LOW)
-        self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self._login_timed_out)
+        late = f"not logged in within {limits.HELLO_SECONDS:g} seconds"  # the login cancels it, and the end
+        self._login_deadline = asyncio.get_running_loop().call_later(limits.HELLO_SECONDS, self.fail, "protocol", late)
 
     def _guard_reading(self) -> None:
         assert self._transport is not None
@@ -211,11 +210,16 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._commands = self._plain if operation_recorder is None else operation_recorder.commands
         self._update_untraced()
 
+    def follow(self, trace: ApiTrace) -> None:
+        """Record frames for the API trace from now on, if it is on."""
+        self.call_recorder = trace.call_recorder(self, {**self._producers, **self._consumers})
+        self._update_untraced()
+
     def _update_untraced(self) -> None:
-        if self._login_deadline is not None:
-            # The client has logged in or disconnected; the timer would keep a closed connection in memory.
-            self._login_deadline.cancel()
         is_open = self._user is not None and self._transport is not None
+        if self._login_deadline is not None and (is_open or self._transport is None):
+            # The timer would keep a closed connection in memory.
+            self._login_deadline.cancel()
         self._untraced = is_open and self.call_recorder is None and self._commands is self._plain
 
     def traced_connection(self) -> TracedConnection:
@@ -394,7 +398,3 @@ class NativeServerConnection(FrameReader, EffectEncoder):
 
     def _limit_closing(self, transport: asyncio.Transport) -> None:
         self._broker.closing_sockets.add(self, transport)
-
-    def _login_timed_out(self) -> None:
-        if self._user is None:
-            self.fail("protocol", f"not logged in within {limits.HELLO_SECONDS:g} seconds")

@@ -7,11 +7,11 @@ tabs. Texts of clients are quoted ASCII, so that no name can end a line or begin
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from time import time_ns
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from mqlab.broker.core.effects import Append, Effect, EffectActions
 from mqlab.broker.core.model.sessions import CoreConsumer, CoreProducer, CoreSession
@@ -41,18 +41,22 @@ _WRITE_SECONDS: Final = 0.05
 _MOST_WAITING: Final = 10_000
 
 
+# Producers and consumers by their numbers.
+OpenLinks = Mapping[int, CoreProducer | CoreConsumer]
+
+
 class CallRecorder:
     """Records the frames of one connection."""
 
     __slots__ = ("_append", "_trace", "columns", "connection", "destinations", "errors")
 
-    def __init__(self, trace: "ApiTrace", connection: "ApiTracedConnection") -> None:
+    def __init__(self, trace: "ApiTrace", connection: "ApiTracedConnection", links: OpenLinks) -> None:
         self._trace = trace
         self.errors = trace.errors
         self._append = trace.calls.append
         self.connection = connection
         # The destinations of its links; and the columns that all lines of one kind have in common.
-        self.destinations: dict[int, str] = {}
+        self.destinations = {number: quoted(destination_of(link)[:_MOST_TEXT]) for number, link in links.items()}
         self.columns: dict[tuple[str, int, int, int], tuple[str, str]] = {}
 
     @isolated
@@ -87,13 +91,15 @@ class CallRecorder:
     @isolated
     def connection_closed(self) -> None:
         self._append((time_ns(), self, OUT, 0, 0, 0, 0, 0, 0, 0, None))
-        self._trace.recorders.discard(self)
 
 
+@runtime_checkable
 class ApiTracedConnection(Protocol):
     number: int
     application: str
-    call_recorder: CallRecorder | None
+
+    def follow(self, trace: "ApiTrace") -> None:
+        """Ask for a recorder, or give up the one it has: the trace was switched."""
 
 
 # A time and a line of the core or the journal; or the values of a frame, and the document of one that opens a link.
@@ -101,13 +107,19 @@ Call = tuple[int, str] | tuple[int, CallRecorder, str, int, int, int, int, int, 
 
 
 class ApiTrace:
-    """Raises SettingError if the file cannot be opened. A later write error ends the trace only."""
+    """Raises SettingError if the file cannot be opened. A later write error ends the trace only.
 
-    def __init__(self, path: Path, errors: ObserverErrors, *, internal: bool) -> None:
+    `connections`: those that are open, also in future.
+    """
+
+    def __init__(
+        self, path: Path, connections: Collection[object], errors: ObserverErrors, *, internal: bool
+    ) -> None:
         self.internal = internal
         self.errors = errors
         self.calls: list[Call] = []
-        self.recorders: set[CallRecorder] = set()
+        self.is_on = True
+        self._connections = connections
         self._path = path
         try:
             # Only the owner may read what applications do.
@@ -117,22 +129,32 @@ class ApiTrace:
         self._write("\t".join(COLUMNS) + "\n")
         self._timer: asyncio.TimerHandle | None = None
 
-    def call_recorder(self, connection: "ApiTracedConnection") -> CallRecorder | None:
-        """Return None if the trace has ended."""
-        if self._file is None:
+    def call_recorder(self, connection: "ApiTracedConnection", links: OpenLinks) -> CallRecorder | None:
+        """Return None if the trace is off. `links`: those that the connection has opened."""
+        if not self.is_on:
             return None
         if self._timer is None:
             self._write_regularly()
-        recorder = CallRecorder(self, connection)
-        self.recorders.add(recorder)
-        return recorder
+        return CallRecorder(self, connection, links)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._file is None
+
+    def switch(self, *, on: bool) -> None:
+        """Trace all connections from now on, or none. The lines so far are written first."""
+        self.write()
+        self.is_on = on and not self.has_ended
+        for connection in self._connections:
+            if isinstance(connection, ApiTracedConnection):
+                connection.follow(self)
 
     def traced_actions(self, actions: EffectActions) -> EffectActions:
         """With `internal`, wrap the actions so that each effect of the core is traced before it runs."""
 
         def traced(action: Callable[[Effect], None]) -> Callable[[Effect], None]:
             def run(effect: Effect) -> None:
-                if self._file is not None:
+                if self.is_on:
                     self._effect(effect)
                 action(effect)
 
@@ -147,7 +169,7 @@ class ApiTrace:
     @isolated
     def journal(self, operation: str, lsn: int = 0) -> None:
         """Trace an operation of the journal: write, sync, durable."""
-        if self.internal and self._file is not None:
+        if self.internal and self.is_on:
             self.calls.append((time_ns(), _line("-", "", "journal", operation, first=lsn)))
 
     def write(self) -> None:
@@ -186,9 +208,7 @@ class ApiTrace:
             log.error("the API trace ends here: %s cannot be written: %s", self._path, error.strerror)
             os.close(self._file)
             self._file = None
-            for recorder in self.recorders:
-                recorder.connection.call_recorder = None
-            self.recorders.clear()
+            self.switch(on=False)
 
 
 def line_of(call: Call) -> str:
