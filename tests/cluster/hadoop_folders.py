@@ -38,7 +38,8 @@ def check_measures_there(system: FileSystem, work: Path, *options: str, python: 
     _shell(system, work, "-put", str(folder.path), f"{system.url}/run")
     settings = {f"spark.hadoop.{name}": text for name, text in system.settings.items()}
     if system.jars:
-        settings["spark.driver.extraClassPath"] = f"{system.jars}/*"
+        for side in ("driver", "executor"):
+            settings[f"spark.{side}.extraClassPath"] = f"{system.jars}/*"
     words = [*options, *(word for name, text in settings.items() for word in ("--conf", f"{name}={text}"))]
     measured = mqlab("measure", f"{system.url}/run", "--check", *words, PYSPARK_PYTHON=str(python))
     assert "columns and SQL count the same events" in measured.stderr, measured.stderr

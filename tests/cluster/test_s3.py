@@ -14,7 +14,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from cluster.hadoop_folders import FileSystem, check_measures_there
-from cluster.spark_servers import server
+from cluster.spark_servers import Cluster, server
+from cluster.test_masters import ON_LOOPBACK
 from mqlab.systems.install.download import Jars, install, path_of
 
 pytestmark = pytest.mark.skipif(not os.environ.get("MQLAB_TEST_CLUSTER"), reason="this is for `make test-cluster`")
@@ -42,3 +43,9 @@ def bucket(tmp_path: Path) -> Iterator[FileSystem]:
 
 def test_a_run_folder_is_measured_where_it_is(bucket: FileSystem, tmp_path: Path) -> None:
     check_measures_there(bucket, tmp_path)
+
+
+def test_a_cluster_measures_it_where_it_is(bucket: FileSystem, cluster: Cluster, python: Path, tmp_path: Path) -> None:
+    """By executors that have the connector, and a Python with numpy and pyarrow alone."""
+    settings = [word for setting in ON_LOOPBACK for word in ("--conf", setting)]
+    check_measures_there(bucket, tmp_path, "--master", cluster.master, *settings, python=python)
