@@ -112,9 +112,7 @@ class ApiTrace:
     `connections`: those that are open, also in future.
     """
 
-    def __init__(
-        self, path: Path, connections: Collection[object], errors: ObserverErrors, *, internal: bool
-    ) -> None:
+    def __init__(self, path: Path, connections: Collection[object], errors: ObserverErrors, *, internal: bool) -> None:
         self.internal = internal
         self.errors = errors
         self.calls: list[Call] = []
