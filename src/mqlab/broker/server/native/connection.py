@@ -59,7 +59,7 @@ class NativeServerConnection(FrameReader, EffectEncoder):
         self._login_deadline: asyncio.TimerHandle | None = None
         self.peer = ""
         self._unsent: list[Buffer] = []
-        self._user: User | None = None  # before the login
+        self._user: User | None = None  # None before the login
         self.client_id = ""
         self.application = ""  # the name that the program gave itself
         self.number = next(broker.numbers)
