@@ -123,11 +123,11 @@ def test_programs_are_told_too(made: SyntheticRuns, write: Write) -> None:
 
 
 def test_runs_that_are_too_short_for_a_trend_are_not_called_tested(made: SyntheticRuns, write: Write) -> None:
-    """At the scale quick, C alone measures for 2 s, of which its warm-up leaves nine whole slots."""
+    """At the scale quick, C, F and H measure for 2 s, of which the warm-up of C and H leaves nine whole slots."""
     results = RunResults.of(write(made))
     judged = [point for point in results.points if is_judged(point)]
-    assert [point.scenario for point in judged if point.phases.measure >= 2] == ["C"]
-    said = f"has a trend at 0 of {len(judged)} judged points; the runs of the others were judged by the other two"
+    assert [point.scenario for point in judged if point.phases.measure >= 2] == ["C", "F", "H"]
+    said = f"has a trend at 1 of {len(judged)} judged points; the runs of the others were judged by the other two"
     assert said in noise_table(results).notes[1]
     longer = [
         point.model_copy(update={"phases": point.phases.model_copy(update={"measure": 2.2})})

@@ -98,7 +98,7 @@ def test_the_answer_comes_first_and_the_parts_are_in_order(whole_page: ReadPage)
     assert words.index("The highest rate at the consumers of embedded is") < words.index("24 of 24 runs clean")
     assert "24 of 24 runs clean" in whole_page.text
     assert "≥ 98.1 M messages/s" in whole_page.text
-    assert "Scale quick: 500ms to 2s measured a run, not the study's own 1000s." in whole_page.text
+    assert "Scale quick: 250ms to 2s measured a run, not the study's own 1000s." in whole_page.text
 
 
 def test_machine_versions_and_command(whole_page: ReadPage) -> None:
