@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -113,6 +113,15 @@ class RunFolder:
                 # Where files cannot be locked, and where there are no events, nothing is compacted.
                 if exclusive:
                     raise
+            yield
+
+    @contextmanager
+    def measures_locked(self) -> Iterator[None]:
+        """Let one process after the other write measures: who runs a study and who follows it end together."""
+        self.measures.mkdir(exist_ok=True)
+        with ExitStack() as stack:
+            with suppress(OSError):  # where files cannot be locked
+                stack.enter_context(_flock(self.measures, fcntl.LOCK_EX, "another mqlab writes its measures"))
             yield
 
     @property

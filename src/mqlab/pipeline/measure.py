@@ -154,8 +154,9 @@ def _measure(
             if sources.readable("faults") else {"faults": lambda: None}
         ),
     )  # fmt: skip
-    begin_measures(folder)
-    complete_measures(folder, sources, {name: write_table(folder, name, steps.rows(name)) for name in TABLES})
+    with folder.measures_locked():
+        begin_measures(folder)
+        complete_measures(folder, sources, {name: write_table(folder, name, steps.rows(name)) for name in TABLES})
 
 
 def audit(spark: SparkSession, folder: RunFolder) -> list[JsonObject]:
